@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libclika-prof: record inference processes with eBPF and export what was recorded.
+ *
+ * Opaque types, object__verb style names, errors as values: every function that can fail returns
+ * 0 or a negative errno and fills a struct clika_prof_error with one line for a person. Nothing
+ * in the library prints or exits. Times are CLOCK_BOOTTIME nanoseconds unless a name says
+ * otherwise. A recorder or a recording belongs to one thread at a time.
+ */
+#ifndef CLIKA_PROF_H
+#define CLIKA_PROF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef CLIKA_API
+#define CLIKA_API __attribute__((visibility("default")))
+#endif
+
+#define CLIKA_PROF_VERSION "0.1.0"
+
+struct clika_prof_error {
+	int code; /* negative errno */
+	char msg[512];
+};
+
+CLIKA_API const char *clika_prof_version(void);
+
+/* Level: 0 error, 1 warning, 2 info, 3 debug. The line has no newline at its end. */
+typedef void (*clika_prof_log_fn)(void *ctx, int level, const char *area, const char *line);
+
+/* ---- recording ------------------------------------------------------------------------- */
+
+struct clika_recorder;
+
+enum clika_target_kind {
+	CLIKA_TARGET_SYSTEM = 0, /* every process that carries markers, also those started later */
+	CLIKA_TARGET_PIDS = 1,
+	CLIKA_TARGET_COMMAND = 2,
+};
+
+struct clika_recorder_opts {
+	size_t sz; /* sizeof(struct clika_recorder_opts), set by clika_recorder_opts__init() */
+
+	enum clika_target_kind target;
+	const pid_t *pids; /* in the caller's pid namespace */
+	size_t n_pids;
+	char *const *argv; /* command, NULL-terminated; found through PATH */
+	bool no_follow;    /* default: children and what they exec are followed */
+	bool stay_root;    /* under sudo a command runs as the invoking user; true: as the caller */
+
+	/* filters, applied in BPF before ring space is taken; NULL / -1 = none */
+	const char *comm;     /* glob on the command name of a process */
+	const char *cgroup;   /* path below the cgroup v2 mount; children included */
+	int64_t uid;          /* -1 = any */
+
+	/* what to record beside clika markers */
+	const char *const *probes; /* "LIB-GLOB:FUNC-GLOB": spans on functions */
+	size_t n_probes;
+	const char *const *usdts;  /* "PROVIDER:NAME" globs, or "LIB-GLOB:PROVIDER:NAME" */
+	size_t n_usdts;
+	bool no_markers;           /* leave clika markers alone */
+	bool retprobe;             /* end function spans by return probes: see the manual's warning */
+
+	/* what to leave out */
+	uint64_t min_duration_ns;  /* spans shorter than this are not kept (counted as filtered) */
+	const char *const *names;  /* name globs, "!glob" excludes; NULL = all */
+	size_t n_names;
+	bool redact;               /* string arguments and command lines are left out */
+
+	/* how */
+	size_t ring_bytes;         /* per ring; 0 = 16 MiB; rounded up to a power of two */
+	uint64_t delay_ns;         /* the capture opens this long after attaching */
+	const char *tag;           /* of the capture; NULL = "default" */
+	const char *output_dir;    /* where recording.clika goes; NULL = memory file only */
+	bool overwrite;
+	uid_t owner;               /* of files; (uid_t)-1 = leave as created */
+	gid_t group;
+	uint64_t max_bytes;        /* of recording.clika; 0 = none */
+	bool drop_oldest;          /* at max_bytes drop old segments instead of stopping */
+	size_t memory_bytes;       /* cap of resident memory for buffered data; 0 = 256 MiB */
+
+	clika_prof_log_fn log;
+	void *log_ctx;
+};
+CLIKA_API void clika_recorder_opts__init(struct clika_recorder_opts *o);
+
+/* Checks options, opens targets, loads BPF, attaches. For a command: starts it, stopped before
+ * its first instruction, lets it go in clika_recorder__start(). */
+CLIKA_API int clika_recorder__new(const struct clika_recorder_opts *o, struct clika_recorder **out,
+				  struct clika_prof_error *err);
+/* Data flows from here on. */
+CLIKA_API int clika_recorder__start(struct clika_recorder *r, struct clika_prof_error *err);
+/*
+ * Handles what is there and waits at most @timeout_ms for more. Returns > 0 while it should be
+ * called again; 0 when recording has come to its natural end (targets gone, command ended, file
+ * limit reached): call stop then.
+ */
+CLIKA_API int clika_recorder__poll(struct clika_recorder *r, int timeout_ms,
+				   struct clika_prof_error *err);
+/* A descriptor that becomes readable when poll has something to do. Owned by the recorder. */
+CLIKA_API int clika_recorder__fd(const struct clika_recorder *r);
+
+/* Further captures; they may nest, overlap and share a tag. Returns an id > 0. */
+CLIKA_API int64_t clika_recorder__capture_begin(struct clika_recorder *r, const char *tag,
+						struct clika_prof_error *err);
+CLIKA_API int clika_recorder__capture_end(struct clika_recorder *r, int64_t id,
+					  struct clika_prof_error *err);
+/* Barrier: everything marked before this call began is in the file when it returns. */
+CLIKA_API int clika_recorder__flush(struct clika_recorder *r, struct clika_prof_error *err);
+/* Barrier, then completes the file. Links are still open; clika_recorder__free() closes them. */
+CLIKA_API int clika_recorder__stop(struct clika_recorder *r, struct clika_prof_error *err);
+/* Detaches. @progress (may be NULL) is told as links close. NULL is fine. */
+CLIKA_API void clika_recorder__free(struct clika_recorder *r,
+				    void (*progress)(void *ctx, size_t done, size_t total), void *ctx);
+
+struct clika_recorder_stats {
+	size_t sz; /* set by the caller */
+	uint64_t elapsed_ns;
+	uint64_t records, spans, lost, filtered, unknown_at_most;
+	uint64_t file_bytes;
+	uint32_t processes, threads; /* seen so far */
+	uint32_t files, sites, links; /* attached: files with probes, probe sites, kernel links */
+	bool capture_open, full;
+	bool command_ended;
+	int command_status; /* wait status when command_ended */
+	uint32_t targets_alive;
+};
+CLIKA_API void clika_recorder__stats(const struct clika_recorder *r, struct clika_recorder_stats *st);
+/* Path of recording.clika, or NULL for a memory recording. */
+CLIKA_API const char *clika_recorder__path(const struct clika_recorder *r);
+/* Descriptor of the recording (memory recordings); owned by the recorder. */
+CLIKA_API int clika_recorder__recording_fd(const struct clika_recorder *r);
+
+/* ---- recordings and exports --------------------------------------------------------------- */
+
+struct clika_recording;
+
+struct clika_view_opts { /* which part of a recording */
+	size_t sz;
+	uint64_t from_ns, to_ns; /* since the start of the recording; 0 = all */
+	const char *capture;     /* tag */
+	uint32_t pid, tid;
+	const char *name;        /* glob */
+	bool outside_captures;
+};
+CLIKA_API int clika_recording__open(const char *path, const struct clika_view_opts *view,
+				    struct clika_recording **out, struct clika_prof_error *err);
+CLIKA_API int clika_recording__open_fd(int fd, const struct clika_view_opts *view,
+				       struct clika_recording **out, struct clika_prof_error *err);
+CLIKA_API void clika_recording__close(struct clika_recording *r);
+
+struct clika_recording_info {
+	size_t sz;
+	bool incomplete;
+	uint64_t segments, bad_segments, trailing_bytes, events, bytes;
+	uint64_t duration_ns;
+	uint32_t processes, threads, captures;
+	uint64_t emitted, recorded, lost, filtered, unknown_at_most;
+};
+CLIKA_API void clika_recording__info(const struct clika_recording *r, struct clika_recording_info *i);
+
+/* The exporters: index from 0 until NULL. */
+CLIKA_API const char *clika_format__name(size_t i);
+CLIKA_API const char *clika_format__file(size_t i);
+CLIKA_API const char *clika_format__summary(size_t i);
+CLIKA_API bool clika_format__is_standard(size_t i);
+
+struct clika_export_opts {
+	size_t sz;
+	uid_t owner; /* (uid_t)-1 = leave */
+	gid_t group;
+	unsigned columns, top;
+};
+CLIKA_API void clika_export_opts__init(struct clika_export_opts *o);
+
+/*
+ * Writes several formats in one pass. @formats: comma-separated names, "standard" for the standard
+ * set. @dir: folder, files get their standard names; or, for one format, NULL and @path the file
+ * ("-" is not special here). Files appear complete or not at all.
+ */
+CLIKA_API int clika_recording__export(struct clika_recording *r, const char *formats, const char *dir,
+				      const char *path, const struct clika_export_opts *o,
+				      struct clika_prof_error *err);
+/* One format to memory; *@data is malloc'ed, NUL-terminated, *@len without the NUL. */
+CLIKA_API int clika_recording__export_mem(struct clika_recording *r, const char *format,
+					  const struct clika_export_opts *o, char **data, size_t *len,
+					  struct clika_prof_error *err);
+
+/* ---- what is there: list and doctor ---------------------------------------------------------- */
+
+struct clika_marked_object {
+	const char *path;      /* as the process sees it; " (deleted)" stripped, flag below */
+	bool deleted;
+	const char *build_id;  /* hex, "" = none */
+	bool batched;          /* carries clika markers with the batched transport */
+	uint32_t n_markers;    /* USDT notes */
+	const char *const *markers; /* "provider:name", sorted, unique */
+	size_t n_marker_names;
+};
+struct clika_marked_process {
+	pid_t pid;
+	uid_t uid;
+	const char *comm, *exe, *cgroup, *container;
+	const struct clika_marked_object *objects;
+	size_t n_objects;
+};
+/* Calls @fn for each process that maps an object with markers (only clika's, or any provider's
+ * with @all_providers); pid 0 = all that may be read. */
+CLIKA_API int clika_list(pid_t pid, bool all_providers,
+			 int (*fn)(void *ctx, const struct clika_marked_process *p), void *ctx,
+			 struct clika_prof_error *err);
+
+enum clika_check_state { CLIKA_CHECK_OK = 0, CLIKA_CHECK_SLOWER = 1, CLIKA_CHECK_MISSING = 2 };
+struct clika_check {
+	const char *name;   /* "multi-uprobe links" */
+	enum clika_check_state state;
+	const char *detail; /* what was found */
+	const char *advice; /* what to do, NULL = nothing */
+	bool required;      /* recording is impossible without */
+};
+/* Probes kernel and rights by trying, not by version. Returns the number of required ones missing. */
+CLIKA_API int clika_doctor(int (*fn)(void *ctx, const struct clika_check *c), void *ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

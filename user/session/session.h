@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a recording means: processes, tracks, captures, nesting, flows, memory, requests. A view:
+ * it holds names, tracks, captures and indexes, never all spans. Exporters and statistics take
+ * the events from session__walk() in one global time order; memory stays bounded by what is
+ * open at one moment.
+ */
+#ifndef CLIKA_USER_SESSION_SESSION_H
+#define CLIKA_USER_SESSION_SESSION_H
+
+#include "user/recording/reader.h"
+
+struct session;
+
+struct session_opts {
+	/* Filters; 0 / NULL = everything. */
+	uint64_t from, to;       /* ns, CLOCK_BOOTTIME */
+	const char *capture_tag; /* only what belongs to captures with this tag */
+	uint32_t pid, tid;
+	const char *name_glob;
+	/* What belongs to no capture is in no result, unless: */
+	bool outside_captures;
+	unsigned max_cause_depth; /* how far caused work is followed; 0 = 16 */
+};
+
+/* Takes over nothing: @r must stay open until session__free(). */
+int session__new(const struct recording *r, const struct session_opts *opts, struct session **out,
+		 struct clika_error *err);
+void session__free(struct session *s);
+
+/* One timeline: a thread of one process image. */
+struct track {
+	uint32_t index;   /* dense from 0 */
+	uint32_t thread, process; /* indexes into the recording */
+	uint32_t pid, tid;
+	const struct process_info *proc;
+	const struct thread_info *info;
+	const char *name; /* never NULL; thread name, else comm, else "" */
+};
+
+struct session_capture {
+	const struct capture_info *info;
+	const char *tag;
+	uint64_t begin, end; /* end: of the recording when still open */
+	bool open;
+};
+
+const struct recording *session__recording(const struct session *s);
+const struct strpool *session__names(const struct session *s);
+const char *session__str(const struct session *s, uint32_t id);
+size_t session__n_tracks(const struct session *s);
+const struct track *session__track(const struct session *s, size_t i);
+size_t session__n_captures(const struct session *s); /* at most 64 are told apart */
+const struct session_capture *session__capture(const struct session *s, size_t i);
+uint64_t session__begin(const struct session *s); /* ns: bounds of the recording (or of the filter) */
+uint64_t session__end(const struct session *s);
+/* CLOCK_REALTIME of a CLOCK_BOOTTIME moment, by the nearest anchor at or before it. */
+uint64_t session__realtime(const struct session *s, uint64_t boottime);
+
+/* What repair and bounds checks found; complete after a walk. Zero is meant as zero. */
+struct session_counts {
+	uint64_t spans, instants, counters, asyncs, flows, memory, requests;
+	uint64_t unfinished, no_begin, clipped, orphan_ends, bad_times, late; /* late: caused work */
+};
+const struct session_counts *session__counts(const struct session *s);
+
+enum item_kind {
+	IT_SPAN_BEGIN,  /* pre-order; ev->dur is final (also for spans that crossed blocks) */
+	IT_SPAN_END,    /* every IT_SPAN_BEGIN gets one, innermost first; self_ns is final */
+	IT_EVENT,       /* instant, counter, naming: by ev->kind */
+	IT_ASYNC_BEGIN, /* async span on a lane; lane is free again after its IT_ASYNC_END */
+	IT_ASYNC_END,
+	IT_FLOW,        /* EV_FLOW_OUT / STEP / IN; flow_key joins them */
+	IT_MEMORY,      /* EV_ALLOC / FREE / RESERVE / RELEASE; balances are filled */
+	IT_REQUEST,     /* EV_REQUEST_*; times since begin are filled */
+};
+
+/* An open span on a track, innermost = track's top. Lives until its IT_SPAN_END returned. */
+struct open_span {
+	struct event ev;           /* ts, dur, names; args are copied */
+	struct event_arg args[2 * EVENT_MAX_ARGS]; /* those of the begin, then those of the end */
+	struct open_span *parent;  /* NULL = root */
+	uint32_t depth;            /* 0 = root */
+	uint64_t child_ns;         /* so far */
+	uint64_t captures;         /* bit i: belongs to capture i */
+	bool late;                 /* belongs by cause, ran after the window */
+	uint64_t seq;              /* number of this span in the walk, from 1 */
+	void *user[4];             /* sinks may hang what they need here; NULL at begin */
+};
+
+struct item {
+	enum item_kind kind;
+	uint64_t ts;
+	const struct track *track;
+	const struct event *ev;   /* for IT_SPAN_*: &span->ev */
+	struct open_span *span;   /* IT_SPAN_*: itself; others: innermost open span or NULL */
+	uint64_t captures;        /* bit mask the item belongs to */
+	uint64_t self_ns;         /* IT_SPAN_END */
+
+	/* IT_ASYNC_*: */
+	uint64_t async_key;       /* unique for this async span in the session, never 0 */
+	uint32_t lane;            /* dense from 0 within (process, name) */
+	uint64_t begin_ts;        /* IT_ASYNC_END: of its begin; queue wait = its dur */
+	uint16_t async_flags;     /* EVS_UNFINISHED, EVS_NO_BEGIN */
+
+	/* IT_FLOW: */
+	uint64_t flow_key;        /* unique for this flow in the session, never 0 */
+	uint64_t flow_wait_ns;    /* EV_FLOW_STEP / IN: since the step before; queue wait */
+	bool flow_first, flow_last; /* true ends, so that each pair gives exactly one arrow */
+
+	/* IT_MEMORY: after this event */
+	uint64_t bytes;           /* of the block, also for frees; 0 = not known */
+	bool older;               /* freed, but allocated before the recording */
+	int64_t current, reserved;/* bytes in use / reserved by pools: process and device */
+	uint64_t alloc_ts;        /* frees: when it was allocated, 0 = not known */
+
+	/* IT_REQUEST: */
+	uint64_t request_key;     /* never 0 */
+	uint64_t since_begin_ns;  /* UINT64_MAX: begin not seen */
+	uint64_t first_ns;        /* begin to first output; UINT64_MAX: none yet */
+	uint64_t units;           /* output units so far */
+};
+
+/*
+ * Calls @fn for every item in time order; at equal times: ends before begins, parents before
+ * children, then by track. Non-zero from @fn stops and is returned. May be repeated; results
+ * are the same each time.
+ */
+int session__walk(struct session *s, int (*fn)(void *ctx, const struct item *it), void *ctx);
+
+#endif
