@@ -29,7 +29,7 @@ struct clika_error {
 	char msg[512];
 };
 
-/* Fills @err (if any) and returns @code, so that `return error__set(err, -ENOENT, ...)` works. */
+/* Fills @err (if any) with one printable line and returns @code, so that `return error__set(err, -ENOENT, ...)` works. */
 int error__set(struct clika_error *err, int code, const char *fmt, ...) CLIKA_PRINTF(3, 4);
 /* Puts "text: " in front of what is there already; keeps the code. */
 int error__prefix(struct clika_error *err, const char *fmt, ...) CLIKA_PRINTF(2, 3);
@@ -89,7 +89,7 @@ const uint8_t *cursor__bytes(struct cursor *c, size_t n); /* NULL when fewer are
 
 /* Interned strings; ids are dense from 1, 0 means "none" and gives "". Owned by the pool. */
 struct strpool;
-struct strpool *strpool__new(size_t max_strings, size_t max_bytes);
+struct strpool *strpool__new(size_t max_strings, size_t max_bytes); /* 0 = no limit */
 void strpool__free(struct strpool *p);
 /* Id of @s[0..len); may contain any byte but is stored NUL-terminated. When the pool is full:
  * the id of one fixed string "(too many distinct names)". 0 only when memory is exhausted. */
@@ -109,7 +109,7 @@ uint64_t *map64__get(const struct map64 *m, uint64_t key);
 uint64_t *map64__put(struct map64 *m, uint64_t key, uint64_t value); /* NULL: out of memory */
 bool map64__del(struct map64 *m, uint64_t key);
 size_t map64__count(const struct map64 *m);
-/* Iterate: start with *it = 0; false at the end. */
+/* Iterate: start with *it = 0; false at the end. The key just given may be removed meanwhile. */
 bool map64__next(const struct map64 *m, size_t *it, uint64_t *key, uint64_t **value);
 void map64__clear(struct map64 *m);
 uint64_t hash__bytes(const void *p, size_t n, uint64_t seed); /* FNV-1a 64 */
@@ -143,9 +143,10 @@ void clock__anchor(struct clock_anchor *a);
  */
 void utf8__append_valid(struct buf *out, const char *s, size_t len);
 bool utf8__valid(const char *s, size_t len);
-/* For terminals and text files: valid UTF-8, control bytes (C0, DEL, C1) shown as \xNN. */
+/* For terminals and text files: valid UTF-8; control characters (C0, DEL, C1) are shown as \xNN,
+ * those that reorder or split text unseen (bidi controls, U+2028, U+2029) as \uNNNN. */
 void text__append_printable(struct buf *out, const char *s, size_t len);
-/* Shell-style match with * ? [..]; no other characters are special. */
+/* Shell-style match of bytes with * ? [..] [!..]; no other characters are special. */
 bool text__glob(const char *pattern, const char *s);
 
 /* --- files ---------------------------------------------------------------------------------- */
@@ -156,14 +157,16 @@ int fd__write_all(int fd, const void *p, size_t n); /* -errno; handles short wri
 
 /*
  * An output that appears under its final name only when complete. Created O_EXCL|O_NOFOLLOW
- * beside it as ".name.XXXXXX", mode 0600, owned by @owner when not (uid_t)-1.
+ * beside it as ".name.XXXXXX", mode 0600, owned by @owner when not (uid_t)-1. A name that ends in
+ * ".gz" is written compressed. What exists under the name and is no regular file (a device, a
+ * link) is refused, never replaced.
  */
 struct outfile;
 int outfile__create(const char *path, uid_t owner, gid_t group, struct outfile **out,
 		    struct clika_error *err);
 int outfile__write(struct outfile *f, const void *p, size_t n); /* buffered */
 int outfile__printf(struct outfile *f, const char *fmt, ...) CLIKA_PRINTF(2, 3);
-uint64_t outfile__bytes(const struct outfile *f);
+uint64_t outfile__bytes(const struct outfile *f); /* as written, before compression */
 /* First error of any write is reported here again; on error the temporary file is gone and
  * an older file under @path is untouched. Frees @f in both cases. */
 int outfile__commit(struct outfile *f, struct clika_error *err);
