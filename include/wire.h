@@ -47,4 +47,202 @@ struct wire_spec {
 };
 WIRE_ASSERT_SIZE(struct wire_spec, 16);
 
+/* --- records in the ring ----------------------------------------------------------------------- */
+
+/*  kind            number  name        struct                    append only: numbers are compared across builds */
+#define WIRE_KINDS(X)                                                                               \
+	X(W_BATCH, 1, "batch", struct wire_batch)                                                   \
+	X(W_HIT, 2, "hit", struct wire_hit)                                                         \
+	X(W_CALL, 3, "call", struct wire_call)                                                      \
+	X(W_RETURN, 4, "return", struct wire_call)                                                  \
+	X(W_PROCESS, 5, "process", struct wire_process)                                             \
+	X(W_FORK, 6, "fork", struct wire_process)                                                   \
+	X(W_EXEC, 7, "exec", struct wire_process)                                                   \
+	X(W_EXIT, 8, "exit", struct wire_exit)                                                      \
+	X(W_RENAME, 9, "rename", struct wire_exit)                                                  \
+	X(W_REGISTER, 10, "register", struct wire_register)
+
+enum wire_kind {
+#define X(e, n, name, type) e = n,
+	WIRE_KINDS(X)
+#undef X
+	W_KIND_COUNT
+};
+
+struct wire_hdr {
+	__wu16 size;  /* bytes that carry meaning; the ring may hold more */
+	__wu8 kind;   /* enum wire_kind */
+	__wu8 flags;  /* enum wire_flags */
+	__wu32 cpu;
+	__wu64 ts;    /* CLOCK_BOOTTIME ns */
+};
+WIRE_ASSERT_SIZE(struct wire_hdr, 16);
+
+enum wire_flags {
+	WF_DRAINED = 1,    /* batch: taken by a hook when its thread ended, not handed over */
+	WF_FAULT = 2,      /* some text could not be read */
+	WF_LAST = 4,       /* exit: last thread of the process */
+	WF_TAIL = 8,       /* return: by a jump out of the function */
+};
+
+struct wire_task { /* pids as the initial namespace of the loader's kernel sees them */
+	__wu32 tgid, tid;
+	__wu64 start;    /* start_boottime of the group leader, ns */
+	__wu64 tstart;   /* start_boottime of the thread, ns */
+	__wu32 exec_gen; /* self_exec_id, low half */
+	__wu32 pad;
+};
+WIRE_ASSERT_SIZE(struct wire_task, 32);
+
+#define WIRE_HALF 8192       /* CLIKA_HALF_BYTES of the marker ABI */
+#define WIRE_SMALL_BATCH 1024
+
+struct wire_batch {
+	struct wire_hdr hdr;
+	struct wire_task task;
+	__wu64 buffer, born, object; /* from the target's struct clika_buffer */
+	__wu64 from;        /* position of the first byte in the buffer's stream */
+	__wu64 count_to;    /* records ever written when it ended */
+	__wu64 dropped;     /* of the buffer, so far */
+	__wu32 records;     /* in this batch */
+	__wu32 len;         /* bytes */
+	__wu32 file;        /* loader's number of the file whose probe fired */
+	__wu32 ns_tid;
+	char comm[16];
+	/* len bytes of marker records follow */
+};
+WIRE_ASSERT_SIZE(struct wire_batch, 128);
+
+#define WIRE_TEXT 128
+#define WIRE_HIT_TEXTS 18 /* name, category, 8 keys, 8 string values; or a marker's strings */
+
+struct wire_hit {
+	struct wire_hdr hdr;
+	struct wire_task task;
+	__wu32 site;
+	__wu8 n_vals, n_texts, n_args, pad;
+	__wu64 vals[WIRE_MAX_ARGS];
+	/* n_texts times WIRE_TEXT bytes follow, each NUL-terminated */
+};
+WIRE_ASSERT_SIZE(struct wire_hit, 152);
+
+struct wire_hit_arg { /* marker ABI of the simple transport */
+	__wu32 type, len;
+	__wu64 key, value;
+};
+WIRE_ASSERT_SIZE(struct wire_hit_arg, 24);
+
+struct wire_hit_full {
+	struct wire_hit hit;
+	char text[WIRE_HIT_TEXTS][WIRE_TEXT];
+	struct wire_hit_arg args[8];
+};
+WIRE_ASSERT_SIZE(struct wire_hit_full, 152 + WIRE_HIT_TEXTS * WIRE_TEXT + 192);
+
+struct wire_call {
+	struct wire_hdr hdr;
+	struct wire_task task;
+	__wu64 sp;
+	__wu32 func;
+	__wu32 pad;
+};
+WIRE_ASSERT_SIZE(struct wire_call, 64);
+
+struct wire_process { /* W_FORK: task is the child's first thread, ptgid its parent */
+	struct wire_hdr hdr;
+	struct wire_task task;
+	__wu32 ptgid, uid, ns_pid, args_len;
+	__wu64 cgroup;
+	char comm[16];
+	char args[256]; /* argv as in memory, NUL between */
+};
+WIRE_ASSERT_SIZE(struct wire_process, 344);
+
+struct wire_exit { /* also W_RENAME, where comm is the new name */
+	struct wire_hdr hdr;
+	struct wire_task task;
+	__ws32 code; /* wait status */
+	__wu32 pad;
+	char comm[16];
+};
+WIRE_ASSERT_SIZE(struct wire_exit, 72);
+
+struct wire_register {
+	struct wire_hdr hdr;
+	struct wire_task task;
+	__wu64 buffer, born, object;
+	__wu32 file, ns_tid;
+};
+WIRE_ASSERT_SIZE(struct wire_register, 80);
+
+/* --- attach cookies ------------------------------------------------------------------------------ */
+
+/* Low 32 bits: file number (batch), site (marker hit) or function (call). */
+#define COOKIE_RETURN (1ull << 32)
+#define COOKIE_TAIL (1ull << 33)
+
+/* --- maps ------------------------------------------------------------------------------------------ */
+
+enum wire_lost { /* = enum loss_cause of the recording, where BPF can see it */
+	WL_RING_FULL = 1,
+	WL_READ_FAULT = 2,
+	WL_BAD_RECORD = 3,
+	WL_MAP_FULL = 5,
+	WL_CAUSES = 8,
+};
+
+struct wire_stats { /* per CPU */
+	__wu64 emitted, recorded;
+	__wu64 lost[WL_CAUSES];
+	__wu64 unattributed;    /* of lost: no room in the loss map for their process */
+	__wu64 map_full;        /* updates refused by targets / buffers maps */
+	__wu64 unknown_bytes;   /* of buffers that could not be read when their thread ended */
+	__wu64 life_lost;       /* process events that found no room */
+};
+
+struct wire_loss_key {
+	__wu64 start;
+	__wu32 tgid;
+	__wu32 probe; /* site or function + 1, 0 = batches */
+	__wu32 cause;
+	__wu32 call;  /* 1: probe is a function */
+};
+WIRE_ASSERT_SIZE(struct wire_loss_key, 24);
+
+struct wire_target {
+	__wu64 start;   /* start_boottime: another process under a reused pid does not match */
+	__wu32 taken;   /* 0: looked at and refused */
+	__wu32 told;    /* W_PROCESS was sent for exec_gen told - 1 */
+};
+WIRE_ASSERT_SIZE(struct wire_target, 16);
+
+#define WIRE_SLOTS 4 /* buffers of one thread that the exit hook can drain: one an object */
+struct wire_buffer_key {
+	__wu32 tid;
+	__wu32 slot;
+};
+struct wire_buffer {
+	__wu64 tstart;  /* of the thread; 0 = not known (found from outside) */
+	__wu64 addr;
+	__wu32 file;
+	__wu32 ns_tid;
+};
+WIRE_ASSERT_SIZE(struct wire_buffer, 24);
+
+enum wire_site_kind {
+	SITE_MARKER = 1, /* simple transport of clika/markers.h: row is the CLIKA_REC_ kind */
+	SITE_USDT = 2,   /* somebody else's marker */
+};
+
+struct wire_site {
+	__wu8 kind;
+	__wu8 n_specs;
+	__wu16 str_mask;   /* values that are C strings */
+	__wu8 args_at;     /* 1 + index of the value that counts typed arguments; pointer follows */
+	__wu8 pad[3];
+	__wu64 unused;
+	struct wire_spec specs[WIRE_MAX_ARGS];
+};
+WIRE_ASSERT_SIZE(struct wire_site, 16 + 16 * WIRE_MAX_ARGS);
+
 #endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
+/* Markers of one hit each: the simple transport and any provider's USDT markers. */
+#ifndef CLIKA_BPF_HITS_H
+#define CLIKA_BPF_HITS_H
+
+#include "bpf/common.h"
+
+static __always_inline __u64 reg__read(const void *regs, __u16 off)
+{
+	__u64 v = 0;
+
+	bpf_probe_read_kernel(&v, sizeof(v), regs + off);
+	return v;
+}
+
+static __always_inline __u64 spec__value(const void *regs, const struct wire_spec *s)
+{
+	__u64 v = 0, addr;
+	__u8 shift;
+
+	switch (s->kind) {
+	case SPEC_CONST:
+		return s->value;
+	case SPEC_REG:
+		v = reg__read(regs, s->reg);
+		break;
+	case SPEC_MEM:
+	case SPEC_SIB:
+		addr = s->value;
+		if (s->reg != 0xffff)
+			addr += reg__read(regs, s->reg);
+		if (s->kind == SPEC_SIB)
+			addr += reg__read(regs, s->index) * s->scale;
+		/* A fault gives 0: the marker itself did happen. */
+		bpf_probe_read_user(&v, sizeof(v), (void *)addr);
+		break;
+	}
+	shift = 64 - (s->bytes * 8);
+	shift &= 63;
+	v <<= shift;
+	return s->is_signed ? (__u64)((__s64)v >> shift) : v >> shift;
+}
+
+static __always_inline int text__read(char *to, __u64 from)
+{
+	to[0] = 0;
+	if (!from)
+		return 0;
+	return bpf_probe_read_user_str(to, WIRE_TEXT, (void *)from) < 0;
+}
+
+struct hit_one_text {
+	struct wire_hit hit;
+	char text[WIRE_TEXT];
+};
+
+static __always_inline void hit__head(struct wire_hit *h, struct task_struct *task, __u64 ts,
+				      __u32 site, const struct wire_site *s, const void *regs)
+{
+	int i;
+
+	task__fill(&h->task, task);
+	h->site = site;
+	h->n_vals = s->n_specs;
+	h->n_texts = 0;
+	h->n_args = 0;
+	h->pad = 0;
+	for (i = 0; i < WIRE_MAX_ARGS; i++) {
+		if (i >= s->n_specs)
+			break;
+		h->vals[i] = spec__value(regs, &s->specs[i]);
+	}
+}
+
+/* Every string of a marker and its typed arguments: the roomy, rare record. */
+static __always_inline int hit__full(struct wire_hit_full *f, const struct wire_site *s)
+{
+	__u32 n, i, slot = 0, at;
+	int fault = 0;
+	__u64 ptr;
+
+	for (i = 0; i < WIRE_MAX_ARGS; i++) {
+		if (i >= s->n_specs)
+			break;
+		if (!(s->str_mask & (1u << i)) || slot >= WIRE_HIT_TEXTS)
+			continue;
+		fault |= text__read(f->text[slot], f->hit.vals[i]);
+		slot++;
+	}
+	f->hit.n_texts = slot;
+	at = s->args_at;
+	if (!at || at >= WIRE_MAX_ARGS)
+		return fault;
+	n = f->hit.vals[at - 1];
+	ptr = f->hit.vals[at];
+	if (n > 8)
+		n = 8;
+	for (i = 0; i < 8; i++) {
+		if (i >= n)
+			break;
+		if (bpf_probe_read_user(&f->args[i], sizeof(f->args[i]),
+					(void *)(ptr + i * sizeof(f->args[i])))) {
+			fault = 1;
+			break;
+		}
+		fault |= text__read(f->text[2 + i], f->args[i].key);
+		f->text[10 + i][0] = 0;
+		if (f->args[i].type == 4)
+			fault |= text__read(f->text[10 + i], f->args[i].value);
+	}
+	f->hit.n_args = i;
+	f->hit.n_texts = WIRE_HIT_TEXTS;
+	return fault;
+}
+
+static __always_inline int hit__marker(const void *regs, __u64 cookie)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 ts = bpf_ktime_get_boot_ns();
+	__u32 site = (__u32)cookie, cause = WL_RING_FULL;
+	struct wire_stats *st;
+	struct wire_site *s;
+	void *ring;
+	int fault;
+
+	if (!admit(task))
+		return 0;
+	st = stats__mine();
+	s = bpf_map_lookup_elem(&sites, &site);
+	ring = ring__mine();
+	if (!st || !s || !ring)
+		return 0;
+	stats__add(&st->emitted, 1);
+	if (!s->str_mask && !s->args_at) {
+		struct wire_hit *h = bpf_ringbuf_reserve(ring, sizeof(*h), 0);
+
+		if (!h)
+			goto lost;
+		hit__head(h, task, ts, site, s, regs);
+		hdr__fill(&h->hdr, sizeof(*h), W_HIT, 0, ts);
+		ring__submit(ring, h);
+	} else if (!s->args_at && s->str_mask == 1) {
+		struct hit_one_text *o = bpf_ringbuf_reserve(ring, sizeof(*o), 0);
+
+		if (!o)
+			goto lost;
+		hit__head(&o->hit, task, ts, site, s, regs);
+		fault = text__read(o->text, o->hit.vals[0]);
+		o->hit.n_texts = 1;
+		hdr__fill(&o->hit.hdr, sizeof(*o), W_HIT, fault ? WF_FAULT : 0, ts);
+		ring__submit(ring, o);
+	} else {
+		struct wire_hit_full *f = bpf_ringbuf_reserve(ring, sizeof(*f), 0);
+
+		if (!f)
+			goto lost;
+		hit__head(&f->hit, task, ts, site, s, regs);
+		fault = hit__full(f, s);
+		hdr__fill(&f->hit.hdr, sizeof(*f), W_HIT, fault ? WF_FAULT : 0, ts);
+		ring__submit(ring, f);
+	}
+	stats__add(&st->recorded, 1);
+	return 0;
+lost:
+	loss__count(task->tgid, task->group_leader->start_boottime, site + 1, cause, 1);
+	return 0;
+}
+
+#endif

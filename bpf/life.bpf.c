@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
+/* Processes and threads: who begins, becomes another image, changes its name, ends. */
+#include "bpf/batch.h"
+
+char LICENSE[] SEC("license") __weak = "Dual BSD/GPL";
+
+static __always_inline struct wire_target *target__of(struct task_struct *task)
+{
+	__u32 tgid = task->tgid;
+	struct wire_target *t = bpf_map_lookup_elem(&targets, &tgid);
+
+	if (!t || !t->taken || t->start != task->group_leader->start_boottime)
+		return 0;
+	return t;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(life_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct wire_target fresh = {};
+	struct wire_stats *st;
+	__u32 tgid = child->tgid;
+
+	if (!cfg_follow || child->pid != child->tgid || !target__of(parent))
+		return 0;
+	fresh.start = child->start_boottime;
+	fresh.taken = 1;
+	/* Told here: the child may never mark anything, yet it is part of the tree. */
+	if (process__tell(child, W_FORK, false))
+		fresh.told = (__u32)BPF_CORE_READ(child, self_exec_id) + 1;
+	if (bpf_map_update_elem(&targets, &tgid, &fresh, BPF_ANY)) {
+		st = stats__mine();
+		if (st)
+			stats__add(&st->map_full, 1);
+	}
+	return 0;
+}
+
+/* Before the old image's memory goes (kernels that have this hook). */
+SEC("tp_btf/sched_prepare_exec")
+int BPF_PROG(life_prepare_exec, struct task_struct *task)
+{
+	if (target__of(task))
+		batch__drain(task, false);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(life_exec, struct task_struct *task)
+{
+	struct wire_buffer_key key = { .tid = task->pid };
+	struct wire_target *t = target__of(task);
+	__u32 tgid = task->tgid;
+	int i;
+
+	if (!t) {
+		/* Another image may be wanted where the old one was not. */
+		if (cfg_system)
+			bpf_map_delete_elem(&targets, &tgid);
+		return 0;
+	}
+	for (i = 0; i < WIRE_SLOTS; i++) {
+		key.slot = i;
+		bpf_map_delete_elem(&buffers, &key);
+	}
+	if (cfg_system && !process__wanted(task)) {
+		bpf_map_delete_elem(&targets, &tgid);
+		return 0;
+	}
+	if (process__tell(task, W_EXEC, true))
+		t->told = (__u32)BPF_CORE_READ(task, self_exec_id) + 1;
+	return 0;
+}
+
+static __always_inline void life__tell(struct task_struct *task, __u8 kind, __u8 flags, int code,
+				       const char *comm)
+{
+	struct wire_stats *st = stats__mine();
+	void *ring = ring__mine();
+	struct wire_exit *e;
+
+	if (!st || !ring)
+		return;
+	e = bpf_ringbuf_reserve(ring, sizeof(*e), 0);
+	if (!e) {
+		stats__add(&st->life_lost, 1);
+		return;
+	}
+	hdr__fill(&e->hdr, sizeof(*e), kind, flags, bpf_ktime_get_boot_ns());
+	task__fill(&e->task, task);
+	e->code = code;
+	e->pad = 0;
+	bpf_probe_read_kernel_str(e->comm, sizeof(e->comm), comm);
+	ring__submit(ring, e);
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(life_exit, struct task_struct *task)
+{
+	__u32 tgid = task->tgid;
+	bool last = BPF_CORE_READ(task, signal, live.counter) == 0;
+
+	if (!target__of(task)) {
+		if (last)
+			bpf_map_delete_elem(&targets, &tgid);
+		return 0;
+	}
+	batch__drain(task, true);
+	life__tell(task, W_EXIT, last ? WF_LAST : 0,
+		   last ? BPF_CORE_READ(task, signal, group_exit_code) ?:
+			  BPF_CORE_READ(task, exit_code) : 0,
+		   task->comm);
+	if (last)
+		bpf_map_delete_elem(&targets, &tgid);
+	return 0;
+}
+
+/* On kernels where the exit hook comes after the memory has gone. */
+SEC("tp_btf/signal_deliver")
+int BPF_PROG(life_signal, int sig)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (sig == 9 && target__of(task))
+		batch__drain(task, false);
+	return 0;
+}
+
+SEC("tp_btf/task_rename")
+int BPF_PROG(life_rename, struct task_struct *task, const char *comm)
+{
+	if (target__of(task))
+		life__tell(task, W_RENAME, 0, 0, comm);
+	return 0;
+}
