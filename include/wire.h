@@ -36,14 +36,17 @@ enum wire_spec_kind {
 	SPEC_SIB = 4,   /* *(reg + index * scale + value) */
 };
 
+#define SPEC_NO_REG 0xffff
+
 struct wire_spec {
 	__ws64 value;     /* constant or displacement */
-	__wu16 reg;       /* byte offset in the kernel's struct pt_regs (arm64: user_pt_regs) */
+	__wu16 reg;       /* byte offset in the kernel's struct pt_regs (arm64: user_pt_regs);
+			   * SPEC_NO_REG: nothing (SPEC_MEM, SPEC_SIB) */
 	__wu16 index;     /* likewise */
 	__wu8 kind;       /* enum wire_spec_kind */
 	__wu8 bytes;      /* 1, 2, 4, 8 */
 	__wu8 is_signed;  /* extend the sign to 64 bits */
-	__wu8 scale;      /* 1, 2, 4, 8 */
+	__wu8 scale;      /* a factor: 1, 2, 4, 8, 16 */
 };
 WIRE_ASSERT_SIZE(struct wire_spec, 16);
 

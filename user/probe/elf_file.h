@@ -49,6 +49,7 @@ struct usdt_site {
 	uint64_t semaphore_vaddr, semaphore_offset; /* 0 = none */
 	bool is_nop;      /* 1-byte (x86) or any arm64 nop: safe to probe */
 	bool is_nop5;     /* a 5-byte nop: never probed unless told it is safe */
+	const char *refusal; /* why it must not be attached (pc_offset may be 0); NULL = may be */
 };
 /* Calls @fn for each; non-zero stops. Needs the note section only: cost does not grow with symbols. */
 int elf_file__usdts(struct elf_file *f, int (*fn)(void *ctx, const struct usdt_site *s), void *ctx,
