@@ -20,7 +20,6 @@
 
 /* Set by the loader before loading. */
 const volatile __u32 cfg_rings __weak = 1;
-const volatile __u32 cfg_self __weak = 0;        /* tgid of the loader: never recorded */
 const volatile __u8 cfg_system __weak = 0;       /* every process, not only the targets */
 const volatile __u8 cfg_follow __weak = 0;       /* children of targets are targets */
 const volatile __u8 cfg_has_uid __weak = 0;
@@ -30,6 +29,10 @@ const volatile __u8 cfg_cgroup_level __weak = 0; /* its depth */
 const volatile __u8 cfg_comm_len __weak = 0;     /* 0 = any */
 const volatile __u8 cfg_comm_prefix __weak = 0;  /* pattern ended in a star */
 const volatile char cfg_comm[16] __weak = {};
+
+/* Depth of the loader's pid namespace: set by the loader when it has found itself. */
+__u32 loader_level __weak = 0;
+__u32 loader_tgid __weak = 0; /* never recorded */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -189,14 +192,17 @@ static __always_inline bool process__wanted(struct task_struct *task)
 	return true;
 }
 
-static __always_inline __u32 task__ns_nr(struct task_struct *task)
+/* The number of @task in the pid namespace at @at, or its own innermost one when @at < 0. */
+static __always_inline __u32 task__nr(struct task_struct *task, int at)
 {
 	struct pid *pid = BPF_CORE_READ(task, thread_pid);
 	unsigned int level = BPF_CORE_READ(pid, level);
 	__u32 nr = 0;
 
-	if (level > 32)
+	if (level > 32 || at > (int)level)
 		return 0;
+	if (at >= 0)
+		level = at;
 	bpf_probe_read_kernel(&nr, sizeof(nr),
 			      (void *)pid + bpf_core_field_offset(struct pid, numbers) +
 				      level * bpf_core_type_size(struct upid) +
@@ -225,7 +231,9 @@ static __always_inline bool process__tell(struct task_struct *task, __u8 kind, b
 	task__fill(&p->task, task);
 	p->ptgid = BPF_CORE_READ(task, group_leader, real_parent, tgid);
 	p->uid = BPF_CORE_READ(task, real_cred, uid.val);
-	p->ns_pid = task__ns_nr(task->group_leader);
+	p->ns_pid = task__nr(task->group_leader, -1);
+	p->lpid = task__nr(task->group_leader, loader_level);
+	p->pad = 0;
 	p->cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 	bpf_probe_read_kernel(p->comm, sizeof(p->comm), &task->group_leader->comm);
 	p->args[0] = 0;
@@ -264,7 +272,7 @@ static __always_inline bool admit(struct task_struct *task)
 			t->told = gen + 1;
 		return true;
 	}
-	if (!cfg_system || tgid == cfg_self)
+	if (!cfg_system || tgid == loader_tgid)
 		return false;
 	fresh.start = start;
 	fresh.taken = process__wanted(task);

@@ -155,11 +155,12 @@ struct wire_process { /* W_FORK: task is the child's first thread, ptgid its par
 	struct wire_hdr hdr;
 	struct wire_task task;
 	__wu32 ptgid, uid, ns_pid, args_len;
+	__wu32 lpid, pad; /* pid in the loader's namespace, 0 = not visible there */
 	__wu64 cgroup;
 	char comm[16];
 	char args[256]; /* argv as in memory, NUL between */
 };
-WIRE_ASSERT_SIZE(struct wire_process, 344);
+WIRE_ASSERT_SIZE(struct wire_process, 352);
 
 struct wire_exit { /* also W_RENAME, where comm is the new name */
 	struct wire_hdr hdr;
@@ -177,6 +178,16 @@ struct wire_register {
 	__wu32 file, ns_tid;
 };
 WIRE_ASSERT_SIZE(struct wire_register, 80);
+
+/* One task that existed when asked (iterator, not ring). */
+#define WIRE_NS_LEVELS 8
+struct wire_task_info {
+	struct wire_task task;
+	__wu32 level; /* of its own pid namespace; numbers[0] is the initial one's */
+	__wu32 ptgid;
+	__wu32 numbers[WIRE_NS_LEVELS];
+};
+WIRE_ASSERT_SIZE(struct wire_task_info, 72);
 
 /* --- attach cookies ------------------------------------------------------------------------------ */
 

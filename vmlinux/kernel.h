@@ -114,6 +114,17 @@ struct linux_binprm {
 	const char *filename;
 };
 
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
 struct kernel_siginfo;
 struct k_sigaction;
 

@@ -62,8 +62,11 @@ int attacher__stats(const struct attacher *a, struct wire_stats *sum,
 int attacher__losses(const struct attacher *a,
 		     void (*each)(void *ctx, const struct wire_loss_key *k, uint64_t n), void *ctx);
 
-/* start_boottime of the leader as the kernel counts it, found through BPF; 0 when it is gone. */
-uint64_t attacher__start_of(struct attacher *a, pid_t pid);
+/* Every task that exists now; non-zero from @fn stops and is returned. */
+int attacher__tasks(struct attacher *a, int (*fn)(void *ctx, const struct wire_task_info *t),
+		    void *ctx, struct clika_error *err);
+/* Number of the task in the loader's own pid namespace, 0 = not visible. */
+uint32_t attacher__local_pid(const struct attacher *a, const struct wire_task_info *t);
 
 /* Closes links with progress, then maps and programs. NULL is fine. */
 void attacher__free(struct attacher *a, void (*progress)(void *ctx, size_t done, size_t total),
