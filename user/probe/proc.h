@@ -44,7 +44,21 @@ int proc__thread_name(pid_t pid, pid_t tid, char name[64]);
 /* All processes / the descendants of @pid that exist now. */
 int proc__each(int (*fn)(void *ctx, pid_t pid), void *ctx);
 int proc__descendants(pid_t pid, int (*fn)(void *ctx, pid_t pid), void *ctx);
-/* Memory of a target, with a deadline: bytes read (may be fewer), or -errno (-ETIMEDOUT). */
+/*
+ * Memory of a target, with a deadline: bytes read (may be fewer), or -errno (-ETIMEDOUT).
+ * timeout_ms < 0: no deadline, for processes that are trusted.
+ */
 ssize_t proc__read_memory(pid_t pid, uint64_t addr, void *to, size_t n, int timeout_ms);
+/* Many ranges at the price of one hand-over to the reading thread: prefer it for more than one. */
+struct proc_range {
+	uint64_t addr;
+	void *to;
+	size_t n;
+	ssize_t got; /* bytes, or -errno for this range */
+};
+/* 0, or -ETIMEDOUT: then the ranges that were not reached say so in @got. */
+int proc__read_memoryv(pid_t pid, struct proc_range *ranges, size_t n, int timeout_ms);
+/* Container id or name in a cgroup path, malloc'ed; NULL = none. */
+char *cgroup__container(const char *path);
 
 #endif
