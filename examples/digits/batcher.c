@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* pthread_setname_np */
+#include "batcher.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "request.h"
+
+struct batcher {
+	struct batcher_opts o;
+	pthread_t thread;
+};
+
+static void batcher__note_why(struct batcher *b, int err)
+{
+	switch (err) {
+	case 0:
+		tally__instant(b->o.tally, INSTANT_FULL);
+		break;
+	case -ETIMEDOUT:
+		tally__instant(b->o.tally, INSTANT_DEADLINE);
+		break;
+	default:
+		tally__instant(b->o.tally, INSTANT_DRAINED);
+		break;
+	}
+}
+
+static void batcher__take(struct batcher *b, struct request *r)
+{
+	tally__add(b->o.tally, COUNT_FLOW_STEPS, 1);
+	r->next = NULL;
+}
+
+/* Fills the batch that @first began. */
+static void batcher__collect(struct batcher *b, struct request *first)
+{
+	uint64_t deadline = now_ns() + b->o.wait_us * 1000ull;
+	struct request *last = first;
+	void *item;
+	int err = 0;
+
+	tally__span(b->o.tally, SPAN_COLLECT);
+	batcher__take(b, first);
+	/* The slot before the others: while all workers are busy the batch can still grow. */
+	queue__reserve(b->o.out, true);
+	for (first->batch = 1; first->batch < b->o.max; first->batch++) {
+		err = queue__pop(b->o.in, deadline, &item);
+		if (err)
+			break;
+		last->next = item;
+		last = item;
+		batcher__take(b, last);
+	}
+	batcher__note_why(b, err);
+	tally__counter(b->o.tally, COUNTER_BATCH_FILL);
+}
+
+static void *batcher__main(void *arg)
+{
+	struct batcher *b = arg;
+	void *first;
+
+	pthread_setname_np(pthread_self(), "batcher");
+	tally__add(b->o.tally, COUNT_THREAD_NAMES, 1);
+	while (!queue__pop(b->o.in, 0, &first)) {
+		batcher__collect(b, first);
+		queue__push(b->o.out, first);
+	}
+	queue__close(b->o.out);
+	return NULL;
+}
+
+int batcher__start(const struct batcher_opts *o, struct batcher **out)
+{
+	struct batcher *b = calloc(1, sizeof(*b));
+	int err;
+
+	if (!b)
+		return -ENOMEM;
+	b->o = *o;
+	err = pthread_create(&b->thread, NULL, batcher__main, b);
+	if (err) {
+		free(b);
+		return -err;
+	}
+	*out = b;
+	return 0;
+}
+
+void batcher__join(struct batcher *b)
+{
+	if (!b)
+		return;
+	pthread_join(b->thread, NULL);
+	free(b);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the runtime did, counted by itself: the other side of the books. A test compares these
+ * numbers with a recording; nothing here knows of markers.
+ */
+#ifndef DIGITS_TALLY_H
+#define DIGITS_TALLY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TALLY_SPANS(X)                       \
+	X(LOAD, "load_model")                \
+	X(SUBMIT, "submit")                  \
+	X(DRAIN, "drain")                    \
+	X(COLLECT, "collect")                \
+	X(BATCH, "batch")                    \
+	X(GATHER, "gather")                  \
+	X(CONV, "conv2d")                    \
+	X(IM2COL, "im2col")                  \
+	X(GEMM, "gemm")                      \
+	X(BIAS_RELU, "bias_relu")            \
+	X(MAX_POOL, "max_pool2d")            \
+	X(FLATTEN, "flatten")                \
+	X(DENSE, "dense")                    \
+	X(SOFTMAX, "softmax")                \
+	X(COMPLETE, "complete")
+
+#define TALLY_INSTANTS(X)                    \
+	X(FULL, "batch full")                \
+	X(DEADLINE, "batch deadline")        \
+	X(DRAINED, "batch drained")          \
+	X(QUEUE_FULL, "queue full")          \
+	X(REJECTED, "request rejected")      \
+	X(TRIM, "arena trim")
+
+#define TALLY_COUNTERS(X)                    \
+	X(QUEUE_DEPTH, "queue depth")        \
+	X(BATCHES_READY, "batches ready")    \
+	X(BATCH_FILL, "batch fill")
+
+/* Numbers that are no list of names. */
+#define TALLY_COUNTS(X)                      \
+	X(ASYNC_BEGINS) X(ASYNC_ENDS)        \
+	X(FLOW_OUTS) X(FLOW_STEPS) X(FLOW_INS) \
+	X(REQUEST_BEGINS) X(REQUEST_FIRSTS) X(REQUEST_OUTPUTS) X(REQUEST_UNITS) X(REQUEST_ENDS) \
+	X(CAPTURE_BEGINS) X(CAPTURE_ENDS)    \
+	X(THREAD_NAMES) X(QUEUE_NAMES) X(DEVICE_NAMES) X(PROCESS_LABELS) \
+	X(BATCHED_REQUESTS) X(FLOPS)
+
+#define TALLY_POOLS(X)                       \
+	X(WEIGHTS, "weights")                \
+	X(REQUESTS, "requests")              \
+	X(ACTIVATIONS, "activations")
+
+#define TALLY_SPAN_ENUM(id, name) SPAN_##id,
+#define TALLY_INSTANT_ENUM(id, name) INSTANT_##id,
+#define TALLY_COUNTER_ENUM(id, name) COUNTER_##id,
+#define TALLY_COUNT_ENUM(id) COUNT_##id,
+#define TALLY_POOL_ENUM(id, name) POOL_##id,
+enum tally_span { TALLY_SPANS(TALLY_SPAN_ENUM) N_SPANS };
+enum tally_instant { TALLY_INSTANTS(TALLY_INSTANT_ENUM) N_INSTANTS };
+enum tally_counter { TALLY_COUNTERS(TALLY_COUNTER_ENUM) N_COUNTERS };
+enum tally_count { TALLY_COUNTS(TALLY_COUNT_ENUM) N_COUNTS };
+enum pool { TALLY_POOLS(TALLY_POOL_ENUM) N_POOLS };
+
+struct tally;
+
+struct tally *tally__new(void);
+void tally__free(struct tally *t);
+
+void tally__span(struct tally *t, enum tally_span id);
+void tally__instant(struct tally *t, enum tally_instant id);
+void tally__counter(struct tally *t, enum tally_counter id);
+void tally__add(struct tally *t, enum tally_count id, uint64_t n);
+
+void tally__alloc(struct tally *t, enum pool pool, uint64_t bytes);
+void tally__dealloc(struct tally *t, enum pool pool, uint64_t bytes);
+void tally__reserve(struct tally *t, enum pool pool, uint64_t bytes);
+void tally__release(struct tally *t, enum pool pool, uint64_t bytes);
+
+int tally__json(const struct tally *t, char *buf, size_t len);
+
+#endif
