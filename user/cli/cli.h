@@ -133,7 +133,8 @@ struct owner owner__from(uid_t euid, const char *sudo_uid, const char *sudo_gid,
  * @owner. @created tells whether to remove it when nothing comes of it. -ELOOP, -ENOTDIR, -EPERM
  * (somebody else's folder): told in @why.
  */
-int outdir__open(const char *path, struct owner *owner, bool *created, char *why, size_t n);
+int outdir__open(const char *path, const struct owner *owner, bool *created, char *why,
+		 size_t n);
 /* ./clika-YYYYmmdd-HHMMSS that does not exist yet. */
 int outdir__default(char *path, size_t n);
 /* First file that is in the folder already, of @names; NULL = none. */

@@ -232,8 +232,6 @@ static int to_files(struct export *e, struct clika_recording *r, const char *sou
 		say_error("%s", why);
 		return EXIT_FAILED;
 	}
-	e->opts.owner = owner.uid;
-	e->opts.group = owner.gid;
 	rc = clika_recording__export(r, e->formats, dir, NULL, &e->opts, &err);
 	for (i = 0; !rc && !e->quiet && i < n; i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, files[i]);

@@ -62,6 +62,28 @@ static int mkdir_as(const char *path, const struct owner *owner)
 	return err;
 }
 
+/*
+ * In a place where only root may write: make it as root, then give it away. Somebody else who
+ * may write there could have put another folder in its place, so only a new one of ours is given.
+ */
+static int mkdir_and_give(const char *path, const struct owner *owner)
+{
+	struct stat st;
+	int fd, err = 0;
+
+	if (mkdir(path, 0700))
+		return -errno;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) || st.st_uid != geteuid() || (st.st_mode & 0777) != 0700)
+		err = -EPERM;
+	else if (fchown(fd, owner->uid, owner->gid))
+		err = -errno;
+	close(fd);
+	return err;
+}
+
 static int check_existing(const char *path, const struct owner *owner, char *why, size_t n)
 {
 	uid_t mine = owner->uid == (uid_t)-1 ? geteuid() : owner->uid;
@@ -90,18 +112,14 @@ static int check_existing(const char *path, const struct owner *owner, char *why
 	return err;
 }
 
-int outdir__open(const char *path, struct owner *owner, bool *created, char *why, size_t n)
+int outdir__open(const char *path, const struct owner *owner, bool *created, char *why, size_t n)
 {
 	int err;
 
 	*created = false;
 	err = mkdir_as(path, owner);
-	if ((err == -EACCES || err == -EPERM) && owner->uid != (uid_t)-1) {
-		/* A place that only root may write to: then the files are root's too. */
-		owner->uid = (uid_t)-1;
-		owner->gid = (gid_t)-1;
-		err = mkdir_as(path, owner);
-	}
+	if ((err == -EACCES || err == -EPERM) && owner->uid != (uid_t)-1)
+		err = mkdir_and_give(path, owner);
 	if (err == -EEXIST)
 		return check_existing(path, owner, why, n);
 	if (err) {

@@ -35,15 +35,18 @@ void status_line__note(struct status_line *s, const char *text)
 	s->shown = true;
 }
 
-static void update_rate(struct status_line *s, uint64_t now, uint64_t spans)
+static void update_rate(struct status_line *s, uint64_t now, const struct clika_recorder_stats *st)
 {
-	if (!s->rate_ns || spans < s->rate_spans) {
+	if (!s->rate_ns || st->spans < s->rate_spans) {
 		s->rate_ns = now;
-		s->rate_spans = spans;
+		s->rate_spans = st->spans;
 	} else if (now - s->rate_ns >= RATE_NS) {
-		s->spans_per_s = (double)(spans - s->rate_spans) * 1e9 / (double)(now - s->rate_ns);
+		s->spans_per_s =
+			(double)(st->spans - s->rate_spans) * 1e9 / (double)(now - s->rate_ns);
 		s->rate_ns = now;
-		s->rate_spans = spans;
+		s->rate_spans = st->spans;
+	} else if (st->elapsed_ns && st->elapsed_ns < RATE_NS) {
+		s->spans_per_s = (double)st->spans * 1e9 / (double)st->elapsed_ns;
 	}
 }
 
@@ -54,11 +57,14 @@ void status_line__update(struct status_line *s, const struct clika_recorder_stat
 
 	if (!s->active)
 		return;
-	update_rate(s, now, st->spans);
+	update_rate(s, now, st);
 	if (s->shown && now - s->last_ns < REDRAW_NS)
 		return;
 	s->last_ns = now;
-	format__duration(elapsed, sizeof(elapsed), st->elapsed_ns / 100000000ull * 100000000ull);
+	if (st->elapsed_ns < 60000000000ull)
+		snprintf(elapsed, sizeof(elapsed), "%.1f s", (double)st->elapsed_ns / 1e9);
+	else
+		format__duration(elapsed, sizeof(elapsed), st->elapsed_ns);
 	format__count(rate, sizeof(rate), (uint64_t)s->spans_per_s);
 	format__count(lost, sizeof(lost), st->lost);
 	format__bytes(bytes, sizeof(bytes), st->file_bytes);
