@@ -156,10 +156,25 @@ int file__read_all(int dirfd, const char *path, size_t max, char **data, size_t 
 int fd__write_all(int fd, const void *p, size_t n); /* -errno; handles short writes and EINTR */
 
 /*
- * An output that appears under its final name only when complete. Created O_EXCL|O_NOFOLLOW
- * beside it as ".name.XXXXXX", mode 0600, owned by @owner when not (uid_t)-1. A name that ends in
- * ".gz" is written compressed. What exists under the name and is no regular file (a device, a
- * link) is refused, never replaced.
+ * A file that is made beside its final name (".name.XXXXXX", O_EXCL|O_NOFOLLOW, mode 0600, given
+ * to @owner when not (uid_t)-1) and takes the name by rename. The folder is held open, so that
+ * another one put in its place is not hit. What exists under the name and is no regular file (a
+ * device, a link) is refused, never replaced.
+ */
+struct newfile {
+	int dirfd, fd;
+	char *path;
+	const char *name; /* inside path */
+	char temp[256];
+};
+int newfile__create(struct newfile *f, const char *path, uid_t owner, gid_t group,
+		    struct clika_error *err);
+int newfile__publish(struct newfile *f); /* rename; fd stays open */
+void newfile__close(struct newfile *f);  /* closes; removes what was not published */
+
+/*
+ * An output that appears under its final name only when complete: a newfile, buffered. A name
+ * that ends in ".gz" is written compressed.
  */
 struct outfile;
 int outfile__create(const char *path, uid_t owner, gid_t group, struct outfile **out,

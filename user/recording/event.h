@@ -183,4 +183,9 @@ struct recording_meta {
 	uint64_t created_realtime;  /* ns */
 };
 
+/* From the tables above; NULL (or 0) for numbers that they do not have. */
+const char *event_kind__name(unsigned kind);
+unsigned event_kind__fields(unsigned kind); /* EVF_* */
+const char *loss_cause__text(unsigned cause);
+
 #endif
