@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIKA_USER_STREAM_DECODE_INTERNAL_H
+#define CLIKA_USER_STREAM_DECODE_INTERNAL_H
+
+#include "user/stream/decode.h"
+
+struct open_capture {
+	struct capture_info info;
+	uint32_t process; /* index, UINT32_MAX = the recording's own */
+};
+
+/* A decoded record on its way to its chain. */
+enum step_kind { STEP_EVENT, STEP_BEGIN, STEP_END };
+struct step {
+	uint64_t ts;
+	enum step_kind kind;
+	bool hidden;
+	uint64_t key;
+	struct event ev;
+	struct event_arg args[EVENT_MAX_ARGS];
+};
+
+#define MAX_BATCH_RECORDS (8192 / 8)
+
+struct decoder {
+	struct decoder_opts o;
+	struct decoder_counts n;
+	struct step *steps;     /* of the batch in hand */
+	uint16_t order[MAX_BATCH_RECORDS];
+	struct open_capture *captures;
+	size_t n_captures, cap_captures;
+	uint64_t next_capture;
+	uint64_t last_ts;       /* newest time seen */
+	uint64_t hit_key;
+};
+
+/* Parses one marker record into @s. Returns 1 (a step), 0 (understood, nothing to place),
+ * negative: malformed. */
+int marker__step(struct decoder *d, struct person_thread *th, uint32_t file, const uint8_t *p, size_t size,
+		 struct step *s);
+int marker__apply(struct decoder *d, struct chain *c, const struct step *s);
+int decoder__hit(struct decoder *d, const void *rec, size_t size);
+int decoder__call(struct decoder *d, const void *rec, size_t size);
+uint64_t capture__begin(struct decoder *d, uint32_t process, const char *tag, uint64_t ts);
+void capture__end_tag(struct decoder *d, uint32_t process, const char *tag, uint64_t ts);
+void step__arg_text(struct decoder *d, struct event *ev, struct event_arg *a, const char *s, size_t len);
+
+#endif

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Records of one hit each: simple markers, other providers' markers, function calls. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLIKA_ABI_ONLY
+#include <clika/markers.h>
+
+#include "user/probe/proc.h"
+#include "user/stream/decode_internal.h"
+
+/* Stacks of one thread that lie further apart than this are different ones (signal stacks, fibers):
+ * one says nothing of the other's frames. */
+#define SAME_STACK (16ull << 20)
+
+static const char *hit__text(const struct wire_hit *h, unsigned i)
+{
+	return i < h->n_texts ? (const char *)(h + 1) + i * WIRE_TEXT : "";
+}
+
+/* A literal on a page that nobody has touched cannot be read in a probe; from here it can. */
+static struct name_ids hit__name(struct decoder *d, const struct person_thread *th,
+				 const struct wire_hit *h, uint64_t addr, const char *text, uint16_t *flags)
+{
+	char buf[WIRE_TEXT];
+	ssize_t n;
+
+	if (*text || !addr)
+		return names__text(d->o.names, text, strnlen(text, WIRE_TEXT));
+	if (h->hdr.flags & WF_FAULT && th->process->lpid) {
+		n = proc__read_memory(th->process->lpid, addr, buf, sizeof(buf) - 1, 50);
+		if (n > 0 && strnlen(buf, n) > 0)
+			return names__text(d->o.names, buf, strnlen(buf, n));
+	}
+	if (!(h->hdr.flags & WF_FAULT))
+		return names__text(d->o.names, "", 0);
+	*flags |= EVS_ADDRESS_NAME;
+	snprintf(buf, sizeof(buf), "(name at 0x%llx)", (unsigned long long)addr);
+	return names__text(d->o.names, buf, strlen(buf));
+}
+
+static void hit__args(struct decoder *d, const struct wire_hit_full *f, size_t size, struct step *s)
+{
+	unsigned n = f->hit.n_args;
+
+	if (size < sizeof(*f) || n > EVENT_MAX_ARGS)
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		const struct wire_hit_arg *w = &f->args[i];
+		struct event_arg *a = &s->args[i];
+
+		a->key = names__text(d->o.names, f->text[2 + i], strnlen(f->text[2 + i], WIRE_TEXT)).name;
+		a->type = w->type >= ARG_I64 && w->type <= ARG_F64 ? w->type : ARG_U64;
+		a->u = w->value;
+		if (w->type == CLIKA_ARG_STR)
+			step__arg_text(d, &s->ev, a, f->text[10 + i], strnlen(f->text[10 + i], WIRE_TEXT));
+	}
+	s->ev.nargs = n;
+}
+
+/* Values of a simple marker by its kind; the name comes first unless the kind says otherwise. */
+static void marker_hit__values(struct decoder *d, struct person_thread *th, const struct wire_hit *h,
+			       const struct hit_site *site, struct step *s)
+{
+	const uint64_t *v = h->vals;
+	unsigned name_at = 0;
+	struct event *ev = &s->ev;
+
+	switch (site->rec_kind) {
+	case CLIKA_REC_COUNTER_I64:
+	case CLIKA_REC_COUNTER_F64:
+		ev->value = v[1];
+		break;
+	case CLIKA_REC_REQUEST_OUTPUT:
+		ev->value = v[2];
+		ev->id = v[1];
+		break;
+	case CLIKA_REC_ALLOC:
+	case CLIKA_REC_RESERVE:
+		ev->aux = (uint32_t)v[0];
+		ev->id = v[1];
+		ev->value = v[2];
+		ev->pool = hit__name(d, th, h, v[3], hit__text(h, 0), &ev->flags).name;
+		return;
+	case CLIKA_REC_FREE:
+	case CLIKA_REC_RELEASE:
+		ev->aux = (uint32_t)v[0];
+		ev->id = v[1];
+		return;
+	case CLIKA_REC_QUEUE_NAME:
+		ev->id = v[0];
+		name_at = 1;
+		break;
+	case CLIKA_REC_DEVICE_NAME:
+		ev->aux = (uint32_t)v[0];
+		name_at = 1;
+		break;
+	case CLIKA_REC_BEGIN:
+	case CLIKA_REC_INSTANT:
+		if (v[1])
+			ev->cat = hit__name(d, th, h, v[1], hit__text(h, 1), &ev->flags).name;
+		break;
+	case CLIKA_REC_END:
+		return;
+	default:
+		ev->id = v[1];
+		break;
+	}
+	{
+		struct name_ids ids = hit__name(d, th, h, v[name_at], hit__text(h, 0), &ev->flags);
+
+		ev->name = ids.name;
+		s->hidden = ids.hidden;
+	}
+}
+
+static uint8_t event_of(uint8_t rec_kind)
+{
+	switch (rec_kind) {
+	case CLIKA_REC_BEGIN:
+	case CLIKA_REC_END:
+		return EV_SPAN;
+	default:
+		/* From instants on both number alike but for the first two. */
+		return rec_kind - CLIKA_REC_INSTANT + EV_INSTANT;
+	}
+}
+_Static_assert(CLIKA_REC_CAPTURE_END - CLIKA_REC_INSTANT + EV_INSTANT == EV_CAPTURE_END,
+	       "record kinds and event kinds run in step");
+
+static int marker_hit(struct decoder *d, struct person_thread *th, const struct wire_hit *h, size_t size,
+		      const struct hit_site *site)
+{
+	struct step *s = &d->steps[0];
+	const char *name;
+	uint64_t key;
+
+	memset(&s->ev, 0, sizeof(s->ev));
+	s->hidden = false;
+	s->ev.kind = event_of(site->rec_kind);
+	s->ev.ts = s->ts = h->hdr.ts;
+	s->kind = STEP_EVENT;
+	marker_hit__values(d, th, h, site, s);
+	if (site->with_args)
+		hit__args(d, (const struct wire_hit_full *)h, size, s);
+	name = strpool__str(names__pool(d->o.names), s->ev.name);
+	switch (site->rec_kind) {
+	case CLIKA_REC_BEGIN:
+		s->kind = STEP_BEGIN;
+		s->key = ++d->hit_key;
+		break;
+	case CLIKA_REC_END:
+		if (!chain__top(th->hits, &key))
+			return 0;
+		s->kind = STEP_END;
+		s->key = key;
+		break;
+	case CLIKA_REC_THREAD_NAME:
+		people__rename(d->o.people, th, name, strlen(name), true);
+		return 0;
+	case CLIKA_REC_PROCESS_LABEL:
+		people__label(d->o.people, th->process, name, strlen(name));
+		return 0;
+	case CLIKA_REC_CAPTURE_BEGIN:
+		s->ev.id = capture__begin(d, th->info.process, name, s->ts);
+		break;
+	case CLIKA_REC_CAPTURE_END:
+		s->ev.id = 0;
+		capture__end_tag(d, th->info.process, name, s->ts);
+		break;
+	}
+	return marker__apply(d, th->hits, s);
+}
+
+static int usdt_hit(struct decoder *d, struct person_thread *th, const struct wire_hit *h,
+		    const struct hit_site *site)
+{
+	struct step *s = &d->steps[0];
+	unsigned text = 0, n;
+	char name[300], key[16];
+	struct name_ids ids;
+
+	memset(&s->ev, 0, sizeof(s->ev));
+	snprintf(name, sizeof(name), "%s:%s", site->provider, site->name);
+	ids = names__text(d->o.names, name, strlen(name));
+	s->hidden = ids.hidden;
+	s->kind = STEP_EVENT;
+	s->ev.kind = EV_INSTANT;
+	s->ev.flags = EVS_USDT;
+	s->ev.ts = s->ts = h->hdr.ts;
+	s->ev.name = ids.name;
+	s->ev.cat = strpool__ids(names__pool(d->o.names), "usdt");
+	n = site->n_args < EVENT_MAX_ARGS ? site->n_args : EVENT_MAX_ARGS;
+	for (unsigned i = 0; i < n; i++) {
+		struct event_arg *a = &s->args[i];
+
+		snprintf(key, sizeof(key), "arg%u", i);
+		a->key = strpool__ids(names__pool(d->o.names), key);
+		a->type = site->is_signed[i] ? ARG_I64 : ARG_U64;
+		a->u = h->vals[i];
+		if (site->str_mask & (1u << i)) {
+			const char *t = hit__text(h, text++);
+
+			step__arg_text(d, &s->ev, a, t, strnlen(t, WIRE_TEXT));
+		}
+	}
+	s->ev.nargs = n;
+	return marker__apply(d, th->hits, s);
+}
+
+int decoder__hit(struct decoder *d, const void *rec, size_t size)
+{
+	const struct wire_hit *h = rec;
+	const struct hit_site *site = files__hit(d->o.files, h->site);
+	struct person_thread *th;
+	int ret;
+
+	if (!site || h->n_texts > WIRE_HIT_TEXTS || h->n_vals > WIRE_MAX_ARGS ||
+	    size < sizeof(*h) + (size_t)h->n_texts * WIRE_TEXT) {
+		d->n.bad++;
+		return 0;
+	}
+	th = people__thread(d->o.people, &h->task, NULL);
+	if (!th)
+		return -ENOMEM;
+	if (!th->hits)
+		th->hits = chain__new(d->o.env, th->index);
+	if (!th->hits)
+		return -ENOMEM;
+	d->n.records++;
+	th->process->recorded++;
+	ret = site->role == ROLE_MARKER ? marker_hit(d, th, h, size, site) : usdt_hit(d, th, h, site);
+	return ret == -E2BIG ? 0 : ret;
+}
+
+/* --- function calls: paired by stack pointer ------------------------------------------------- */
+
+/* At a call every frame at or below the new one has gone; at a return every deeper one has. */
+static bool frame_left_by_call(uint64_t key, void *ctx)
+{
+	uint64_t sp = *(uint64_t *)ctx;
+
+	return key <= sp && sp - key < SAME_STACK;
+}
+
+static bool frame_left_by_return(uint64_t key, void *ctx)
+{
+	uint64_t sp = *(uint64_t *)ctx;
+
+	return key < sp && sp - key < SAME_STACK;
+}
+
+int decoder__call(struct decoder *d, const void *rec, size_t size)
+{
+	const struct wire_call *w = rec;
+	const struct func_probe *f = files__func(d->o.files, w->func);
+	struct event ev = { .kind = EV_SPAN, .ts = w->hdr.ts, .flags = EVS_FUNCTION };
+	struct person_thread *th;
+	uint64_t sp = w->sp;
+	struct name_ids ids;
+	int ret;
+
+	(void)size;
+	if (!f) {
+		d->n.bad++;
+		return 0;
+	}
+	th = people__thread(d->o.people, &w->task, NULL);
+	if (!th)
+		return -ENOMEM;
+	if (!th->calls)
+		th->calls = chain__new(d->o.env, th->index);
+	if (!th->calls)
+		return -ENOMEM;
+	d->n.records++;
+	th->process->recorded++;
+	if (w->hdr.kind == W_RETURN) {
+		chain__unwind(th->calls, w->hdr.ts, frame_left_by_return, &sp);
+		ret = chain__end(th->calls, sp, w->hdr.ts, 0, NULL, 0);
+		return ret < 0 ? ret : 0;
+	}
+	chain__unwind(th->calls, w->hdr.ts, frame_left_by_call, &sp);
+	ids = names__text(d->o.names, f->name, strlen(f->name));
+	if (ids.hidden) {
+		d->n.hidden++;
+		ret = chain__begin_hidden(th->calls, sp);
+	} else {
+		ev.name = ids.name;
+		ev.cat = strpool__ids(names__pool(d->o.names), "function");
+		ret = chain__begin(th->calls, sp, &ev);
+	}
+	return ret == -E2BIG ? 0 : ret;
+}
