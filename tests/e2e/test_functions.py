@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Function probes: exact counts and nesting, and targets that notice nothing of them."""
+import collections
+import os
+import shutil
+import subprocess
+import unittest
+
+import lib
+
+FUNCTIONS = ("ft_leaf", "ft_recurse", "ft_tail", "ft_tail_target", "ft_branches", "ft_nested",
+             "ft_red_zone", "ft_many", "ft_float")
+
+
+def counts(said):
+    return {k: v for k, v in said.items() if k not in ("checksum", "caught", "jumped")}
+
+
+@lib.needs_root
+class FunctionTest(lib.Case):
+    def unrecorded(self, path, *args):
+        return lib.Target(self, path, "--now", *args).result()
+
+    def test_counts_every_call_of_a_running_process_exactly(self):
+        target = self.target("func_target", "--rounds", 1000, "--stay")
+        recorder = self.record("-p", target.pid, "--probe", "func_target:ft_*")
+        said = target.run()
+        result = recorder.stop()
+        trace = result.trace()
+        self.assertSpans(trace, counts(said))
+        self.assertNothingLost(result.info())
+        self.assertNests(trace.spans)
+
+    def test_recursion_nests_to_its_depth(self):
+        target = self.target("func_target", "--rounds", 20, "--depth", 15, "--stay")
+        recorder = self.record("-p", target.pid, "--probe", "func_target:ft_recurse")
+        target.run()
+        spans = recorder.stop().trace().spans
+        self.assertEqual(len(spans), 20 * 16)
+        depths, stack = collections.Counter(), []
+        for s in sorted(spans, key=lambda s: (s.ts, -s.dur)):
+            while stack and stack[-1] <= s.ts:
+                stack.pop()
+            depths[len(stack)] += 1
+            stack.append(s.ts + s.dur)
+        self.assertEqual(depths, {d: 20 for d in range(16)})
+
+    def test_children_lie_in_their_callers(self):
+        target = self.target("func_target", "--rounds", 50, "--stay")
+        recorder = self.record("-p", target.pid, "--probe", "func_target:ft_nested",
+                               "--probe", "func_target:ft_leaf")
+        said = target.run()
+        spans = recorder.stop().trace().spans
+        outer = [s for s in spans if s.name == "ft_nested"]
+        inner = [s for s in spans if s.name == "ft_leaf"]
+        self.assertEqual((len(outer), len(inner)), (said["ft_nested"], said["ft_leaf"]))
+        for o in outer:
+            inside = [i for i in inner if o.ts <= i.ts and i.ts + i.dur <= o.ts + o.dur]
+            self.assertEqual(len(inside), 2, o)
+
+    def test_results_are_bit_identical_for_every_compiler_and_level(self):
+        for cc in filter(shutil.which, ("gcc", "clang")):
+            for flags in (["-O0"], ["-O1"], ["-O3"], ["-Os"], ["-O2", "-fcf-protection=full"],
+                          ["-O2", "-no-pie", "-fno-pie"], ["-O2", "-fno-omit-frame-pointer"]):
+                with self.subTest(cc=cc, flags=flags):
+                    path = self.compile("func_target.c", "variant", *flags, cc=cc)
+                    plain = self.unrecorded(path, "--rounds", 200)
+                    target = lib.Target(self, path, "--rounds", 200, "--stay")
+                    recorder = lib.Recorder(self, "-p", target.pid, "--probe", "variant:ft_*",
+                                            output=os.path.join(self.tmp(), f"{cc}{''.join(flags)}"))
+                    recorder.wait_started()
+                    said = target.run()
+                    result = recorder.stop()
+                    target.end()
+                    self.assertEqual(said, plain)
+                    self.assertSpans(result.trace(), counts(said))
+
+    def test_exceptions_through_probed_functions_are_caught_where_they_were(self):
+        plain = self.unrecorded(lib.fixture("throwing"), "--rounds", 600)
+        target = self.target("throwing", "--rounds", 600)
+        recorder = self.record("-p", target.pid, "--probe", "throwing:th_*")
+        said = target.run()
+        self.assertEqual(target.wait(), 0)
+        result = recorder.stop()
+        self.assertEqual(said, plain)
+        self.assertEqual(said["caught"], 200)
+        trace = result.trace()
+        self.assertSpans(trace, counts(said))
+        self.assertNothingLost(result.info())
+        self.assertNests(trace.spans)
+
+    def test_frames_left_by_an_exception_are_closed_before_the_next_call(self):
+        target = self.target("throwing", "--rounds", 300)
+        recorder = self.record("-p", target.pid, "--probe", "throwing:th_*")
+        target.run()
+        target.wait()
+        spans = recorder.stop().trace().spans
+        roots = sorted((s for s in spans if s.name == "th_catches"), key=lambda s: s.ts)
+        for a, b in zip(roots, roots[1:]):
+            self.assertLessEqual(a.ts + a.dur, b.ts)
+        walks = [s for s in spans if s.name == "th_walks"]
+        for w in walks:
+            inside = [s for s in spans if s.name != "th_walks" and s.ts <= w.ts and w.ts + w.dur <= s.ts + s.dur]
+            self.assertEqual(inside, [], "th_walks is called by main alone")
+
+    def test_functions_left_by_longjmp_hold_no_later_spans(self):
+        plain = self.unrecorded(lib.fixture("longjmper"), "--rounds", 200)
+        target = self.target("longjmper", "--rounds", 200)
+        recorder = self.record("-p", target.pid, "--probe", "longjmper:lj_*")
+        said = target.run()
+        self.assertEqual(target.wait(), 0)
+        result = recorder.stop()
+        self.assertEqual(said, plain)
+        spans = result.trace().spans
+        self.assertEqual(dict(collections.Counter(s.name for s in spans)), counts(said))
+        inner = [s for s in spans if s.name in ("lj_inner", "lj_jumps")]
+        outer = [s for s in spans if s.name == "lj_outer"]
+        for after in (s for s in spans if s.name == "lj_after"):
+            self.assertFalse([i for i in inner if i.ts <= after.ts < i.ts + i.dur], after)
+            self.assertEqual(len([o for o in outer if o.ts <= after.ts and
+                                  after.ts + after.dur <= o.ts + o.dur]), 1, after)
+
+    def test_a_command_is_recorded_from_its_first_call(self):
+        recorder = self.record("--probe", "func_target:ft_*", "--", lib.fixture("func_target"), "--now",
+                               "--rounds", 100, started=False)
+        self.assertEqual(recorder.wait(), 0, recorder.err.text())
+        expected = self.unrecorded(lib.fixture("func_target"), "--rounds", 100)
+        self.assertSpans(recorder.load().trace(), counts(expected))
+
+    def test_a_second_process_of_the_same_program_is_not_recorded(self):
+        target = self.target("func_target", "--rounds", 50, "--stay")
+        stranger = self.target("func_target", "--rounds", 5000, "--stay")
+        recorder = self.record("-p", target.pid, "--probe", "func_target:ft_*")
+        stranger.run()
+        said = target.run()
+        trace = recorder.stop().trace()
+        self.assertEqual(trace.pids(), {target.pid})
+        self.assertSpans(trace, counts(said))
+
+    def test_a_stripped_program_says_so(self):
+        path = os.path.join(self.tmp(), "stripped")
+        shutil.copy(lib.fixture("func_target"), path)
+        subprocess.run(["strip", "--strip-all", path], check=True)
+        target = lib.Target(self, path, "--stay")
+        recorder = self.record("-p", target.pid, "--no-markers", "--probe", "stripped:ft_*", "-d", "1",
+                               started=False)
+        self.assertNotEqual(recorder.wait(), 0)
+        self.assertIn("stripped", recorder.err.text())
+        target.go()
+        target.result()
+
+    def test_a_function_that_does_not_exist_is_named(self):
+        target = self.target("func_target", "--stay")
+        recorder = self.record("-p", target.pid, "--no-markers", "--probe", "func_target:no_such_function",
+                               "-d", "1", started=False)
+        self.assertNotEqual(recorder.wait(), 0)
+        self.assertIn("no_such_function", recorder.err.text())
+
+    def test_return_probes_count_the_same_where_nothing_throws(self):
+        target = self.target("func_target", "--rounds", 100, "--stay")
+        recorder = self.record("-p", target.pid, "--retprobe", "--probe", "func_target:ft_nested",
+                               "--probe", "func_target:ft_recurse")
+        said = target.run()
+        names = recorder.stop().trace().names()
+        self.assertEqual(names["ft_nested"], said["ft_nested"])
+        self.assertEqual(names["ft_recurse"], said["ft_recurse"])
+
+
+if __name__ == "__main__":
+    unittest.main()
