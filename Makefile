@@ -52,7 +52,8 @@ ifeq ($(SAN),1)
 O := $(B)/asan
 OPT := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 endif
-CFLAGS_ALL = -std=gnu11 $(OPT) $(WARN) -fPIC -fvisibility=hidden -pthread $(CFLAGS)
+# Empty, so that a source which defines it too says the same.
+CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE= $(OPT) $(WARN) -fPIC -fvisibility=hidden -pthread $(CFLAGS)
 CXXFLAGS_ALL = -std=gnu++17 $(OPT) $(CXXWARN) -fPIC -pthread $(CXXFLAGS)
 LDFLAGS_ALL = $(OPT) -pthread -Wl,--as-needed $(LDFLAGS)
 LDLIBS := -lbpf -lelf -ldw -lcapstone -lcjson -lz -lstdc++ -lm -ldl -lpthread
@@ -95,7 +96,7 @@ CLI := $(O)/clika-bpf-prof
 DIGITS := $(if $(DIGITS_SRCS),$(O)/digits)
 PC := $(O)/libclika-prof.pc
 
-.PHONY: all lib bpf bpf-arm64 tests tests-user fixtures deps deps-dev deps-bench demo check check-headers check-layers \
+.PHONY: all lib bpf bpf-arm64 tests tests-user fixtures deps deps-test deps-dev deps-bench demo check check-headers check-layers \
 	check-format check-tidy check-man format bench fuzz fuzzers install uninstall clean FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -202,23 +203,30 @@ $(filter $(O)/tests/unit/test_cli%,$(UNIT_TESTS)): $(CLI_PARTS)
 $(BPF_TESTS:$(O)/%=$(O)/obj/%.o): | $(SKEL) $(TEST_SKELS)
 
 # Fixtures are what a target looks like: optimised, never with sanitizers.
-FIXTURE_FLAGS := -O2 -g -Wall -Wextra -Werror -Iinclude -I. -pthread
+# The second line of a source may add flags: see tests/fixtures/README.md.
+FIXTURE_FLAGS := -O2 -g $(WARN) -I. -Iinclude
+FIXTURE_CXXFLAGS := -O2 -g $(CXXWARN) -I. -Iinclude
+fixture_flags = $(shell sed -n '2s/.*\* $(1): \([^*]*\)\*.*/\1/p' $<)
 $(B)/fixtures/%: tests/fixtures/%.c Makefile
 	$(say) FIXTURE $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 $(FIXTURE_FLAGS) $(DEP) -MF $@.d -o $@ $< -ldl -lm
+	$(Q)$(CC) -std=gnu11 $(FIXTURE_FLAGS) $(call fixture_flags,cflags) $(DEP) -MF $@.d -o $@ $< \
+		$(call fixture_flags,ldflags)
 $(B)/fixtures/%: tests/fixtures/%.cpp Makefile
 	$(say) FIXTURE $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) -std=gnu++17 $(FIXTURE_FLAGS) $(DEP) -MF $@.d -o $@ $< -ldl -lm
+	$(Q)$(CXX) -std=gnu++17 $(FIXTURE_CXXFLAGS) $(call fixture_flags,cflags) $(DEP) -MF $@.d -o $@ $< \
+		$(call fixture_flags,ldflags)
 $(B)/fixtures/%.so: tests/fixtures/%.c Makefile
 	$(say) FIXTURE $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 $(FIXTURE_FLAGS) -fPIC -shared $(DEP) -MF $@.d -o $@ $< -lm
+	$(Q)$(CC) -std=gnu11 $(FIXTURE_FLAGS) -fPIC -shared $(call fixture_flags,cflags) $(DEP) -MF $@.d -o $@ $< \
+		$(call fixture_flags,ldflags)
 $(B)/fixtures/%.so: tests/fixtures/%.cpp Makefile
 	$(say) FIXTURE $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) -std=gnu++17 $(FIXTURE_FLAGS) -fPIC -shared $(DEP) -MF $@.d -o $@ $< -lm
+	$(Q)$(CXX) -std=gnu++17 $(FIXTURE_CXXFLAGS) -fPIC -shared $(call fixture_flags,cflags) $(DEP) -MF $@.d -o $@ $< \
+		$(call fixture_flags,ldflags)
 
 fixtures: $(FIXTURE_LIBS) $(FIXTURE_PROGS)
 # tests-user: what runs without root, and is run again with sanitizers.
@@ -226,7 +234,7 @@ tests-user: $(UNIT_TESTS) $(GOLDEN_TESTS) fixtures
 tests: tests-user $(BPF_TESTS)
 
 FUZZ_SECONDS ?= 20
-FUZZ_FLAGS := -std=gnu11 -O1 -g -fsanitize=fuzzer,address,undefined -pthread
+FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE= -O1 -g -fsanitize=fuzzer,address,undefined -pthread
 $(B)/tests/fuzz/%: tests/fuzz/%.c $(LIB_SRCS) $(wildcard $(LIB_ROOMS:%=%/*.h) include/*.h include/clika/*.h) | $(SKEL)
 	$(say) FUZZ $@
 	$(Q)mkdir -p $(@D)
@@ -239,6 +247,8 @@ fuzz: fuzzers
 
 deps:
 	@tools/install-deps.sh
+deps-test:
+	@tools/install-deps.sh --test
 deps-dev:
 	@tools/install-deps.sh --dev
 deps-bench:
@@ -248,7 +258,7 @@ deps-bench:
 demo: deps
 	@$(MAKE) all
 	@tools/demo.sh
-check: deps
+check: deps-test
 	@$(MAKE) --no-print-directory all tests
 	@$(MAKE) --no-print-directory SAN=1 tests-user
 	@$(PYTHON) tools/run-tests.py $(RUN)

@@ -14,10 +14,12 @@ static const struct cli_opt options[] = {
 
 static const struct cli_help help = {
 	.usage = "[-q]",
-	.about = "Tries what recording needs (nothing is guessed from versions) and shows for each part\n"
+	.about = "Tries what recording needs (nothing is guessed from versions) and shows for each "
+		 "part\n"
 		 "whether it works, works slower, or is missing, and how to get it.",
 	.examples = "  " CLI_NAME " doctor        what works for the user who asks\n"
-		    "  sudo " CLI_NAME " doctor   what works for root: recording needs this one to be ok\n",
+		    "  sudo " CLI_NAME
+		    " doctor   what works for root: recording needs this one to be ok\n",
 	.after = "Exit status: 0 recording is possible, 3 it is not.",
 };
 

@@ -22,10 +22,12 @@ enum {
 static const struct cli_opt options[] = {
 	{ 1, NULL, NULL, "What to write:" },
 	{ 'f', "format", "LIST", "formats, separated by commas (default: standard)" },
-	{ 'o', "output", "FILE|DIR", "a file for one format, a folder for several; '-' writes a text\n"
-				     "format to standard output (default: the recording's folder)" },
+	{ 'o', "output", "FILE|DIR",
+	  "a file for one format, a folder for several; '-' writes a text\n"
+	  "format to standard output (default: the recording's folder)" },
 	{ OPT_TOP, "top", "N", "rows of tables in text formats" },
-	{ 1, NULL, NULL, "Which part of the recording (times count from its start: 2s, 500ms, 1.5m):" },
+	{ 1, NULL, NULL,
+	  "Which part of the recording (times count from its start: 2s, 500ms, 1.5m):" },
 	{ OPT_FROM, "from", "TIME", "leave out what ended before" },
 	{ OPT_TO, "to", "TIME", "leave out what began after" },
 	{ OPT_CAPTURE, "capture", "TAG", "what belongs to captures of this tag" },
@@ -41,17 +43,21 @@ static const struct cli_opt options[] = {
 
 static const struct cli_help help = {
 	.usage = "RECORDING [--format LIST] [-o FILE|DIR] [FILTERS]",
-	.about = "Writes files from a recording; RECORDING is recording.clika or the folder that holds it.\n"
-		 "A recording that was cut off (its recorder was killed) is read up to its last whole\n"
+	.about = "Writes files from a recording; RECORDING is recording.clika or the folder that "
+		 "holds it.\n"
+		 "A recording that was cut off (its recorder was killed) is read up to its last "
+		 "whole\n"
 		 "segment.",
 	.examples = "  " CLI_NAME " export out/recording.clika --format chrome -o t.json\n"
 		    "  " CLI_NAME " export out --format summary -o - --from 2s --to 3s\n"
 		    "  " CLI_NAME " export out --capture warm --pid 4711 -o warm/\n",
-	.after = "Exit status: 0 done, 1 failed, 2 usage, 5 files were written, but the recording is\n"
+	.after = "Exit status: 0 done, 1 failed, 2 usage, 5 files were written, but the recording "
+		 "is\n"
 		 "incomplete or damaged.",
 };
 
-struct export {
+struct export
+{
 	const char *recording, *formats, *output;
 	struct clika_view_opts view;
 	struct clika_export_opts opts;

@@ -78,8 +78,8 @@ static void add_rows(struct list *l, const struct clika_marked_process *p)
 		table__cell(l->table, text);
 		table__cell(l->table, p->comm);
 		table__cell(l->table, p->container);
-		table__cell(l->table, o->batched ? (o->n_markers ? "batched+usdt" : "batched") :
-						   "usdt");
+		table__cell(l->table,
+			    o->batched ? (o->n_markers ? "batched+usdt" : "batched") : "usdt");
 		marker_names(l, o, names, 16384);
 		table__cell(l->table, names);
 		snprintf(names, 16384, "%s%s", o->path ? o->path : "",

@@ -121,7 +121,8 @@ static int prepare_output(struct course *c)
 			holds = outdir__holds(c->dir, files);
 		if (holds) {
 			say_error("%s/%s is there already; take another folder, or --force to "
-				  "write over it", c->dir, holds);
+				  "write over it",
+				  c->dir, holds);
 			return EXIT_FAILED;
 		}
 	}
@@ -303,7 +304,8 @@ static int verdict(struct course *c)
 		say("The command exited with status %d.", WEXITSTATUS(st->command_status));
 	if (st->lost)
 		say_warning("%llu of %llu records were lost; summary.txt says where, --ring-size "
-			    "may help", (unsigned long long)st->lost,
+			    "may help",
+			    (unsigned long long)st->lost,
 			    (unsigned long long)(st->records + st->lost));
 	if (st->full && !rec->opts.drop_oldest) {
 		say_warning("stopped at --max-size: what came later is not in the recording");
@@ -352,7 +354,8 @@ static int finish(struct course *c, int record_rc)
 	if (rc)
 		say_error("the recording was not completed: %s", err.msg);
 	else
-		set_abort_note("Aborted; the recording is complete: " CLI_NAME " export %s", c->dir);
+		set_abort_note("Aborted; the recording is complete: " CLI_NAME " export %s",
+			       c->dir);
 	/* From here on a reader of our output may go away; that must not keep links open. */
 	signal(SIGPIPE, SIG_IGN);
 	code = verdict(c);
@@ -398,8 +401,9 @@ static int record_all(struct course *c)
 	rec->opts.log = on_log;
 	rec->opts.log_ctx = c;
 	if (rec->opts.retprobe)
-		say_warning("--retprobe: a C++ exception that passes a probed function will end the "
-			    "target");
+		say_warning(
+			"--retprobe: a C++ exception that passes a probed function will end the "
+			"target");
 	set_abort_note("Aborted before recording began.");
 	catch_signals();
 	status_line__note(&c->line, "attaching ...");
@@ -411,7 +415,8 @@ static int record_all(struct course *c)
 	}
 	if (!rc) {
 		set_abort_note("Aborted; what was recorded can be recovered: " CLI_NAME
-			       " export %s", c->dir);
+			       " export %s",
+			       c->dir);
 		rc = clika_recorder__start(c->r, &err);
 	}
 	if (rc) {

@@ -32,11 +32,11 @@ static void usage(FILE *out)
 		examples);
 	for (i = 0; i < ARRAY_LEN(verbs); i++)
 		fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
-	fprintf(out,
-		"\nOptions:\n"
-		"  -h, --help     show this help\n"
-		"  -V, --version  show the version\n"
-		"\n'" CLI_NAME " VERB --help' tells more about a verb, 'man " CLI_NAME "-VERB' all.\n");
+	fprintf(out, "\nOptions:\n"
+		     "  -h, --help     show this help\n"
+		     "  -V, --version  show the version\n"
+		     "\n'" CLI_NAME " VERB --help' tells more about a verb, 'man " CLI_NAME
+		     "-VERB' all.\n");
 }
 
 static const struct cli_verb *find_verb(const char *name)
@@ -79,7 +79,8 @@ int main(int argc, char **argv)
 	} else {
 		verb = find_verb(argv[1]);
 		if (!verb) {
-			say_error("there is no verb '%s'; '" CLI_NAME " --help' lists them", argv[1]);
+			say_error("there is no verb '%s'; '" CLI_NAME " --help' lists them",
+				  argv[1]);
 			return EXIT_USAGE;
 		}
 		/* getopt's messages begin with argv[0]. */

@@ -53,11 +53,10 @@ static int parse_scaled(const char *s, const struct unit *units, uint64_t *out)
 int parse__duration(const char *s, uint64_t *ns)
 {
 	static const struct unit units[] = {
-		{ "", 1000000000 },      { "s", 1000000000 },
-		{ "sec", 1000000000 },   { "ms", 1000000 },
-		{ "us", 1000 },          { "ns", 1 },
-		{ "m", 60000000000 },    { "min", 60000000000 },
-		{ "h", 3600000000000 },  { NULL, 0 },
+		{ "", 1000000000 },   { "s", 1000000000 },    { "sec", 1000000000 },
+		{ "ms", 1000000 },    { "us", 1000 },	      { "ns", 1 },
+		{ "m", 60000000000 }, { "min", 60000000000 }, { "h", 3600000000000 },
+		{ NULL, 0 },
 	};
 	return parse_scaled(s, units, ns);
 }
@@ -65,11 +64,20 @@ int parse__duration(const char *s, uint64_t *ns)
 int parse__size(const char *s, uint64_t *bytes)
 {
 	static const struct unit units[] = {
-		{ "", 1 },             { "B", 1 },
-		{ "K", 1ull << 10 },   { "KB", 1ull << 10 }, { "KiB", 1ull << 10 },
-		{ "M", 1ull << 20 },   { "MB", 1ull << 20 }, { "MiB", 1ull << 20 },
-		{ "G", 1ull << 30 },   { "GB", 1ull << 30 }, { "GiB", 1ull << 30 },
-		{ "T", 1ull << 40 },   { "TB", 1ull << 40 }, { "TiB", 1ull << 40 },
+		{ "", 1 },
+		{ "B", 1 },
+		{ "K", 1ull << 10 },
+		{ "KB", 1ull << 10 },
+		{ "KiB", 1ull << 10 },
+		{ "M", 1ull << 20 },
+		{ "MB", 1ull << 20 },
+		{ "MiB", 1ull << 20 },
+		{ "G", 1ull << 30 },
+		{ "GB", 1ull << 30 },
+		{ "GiB", 1ull << 30 },
+		{ "T", 1ull << 40 },
+		{ "TB", 1ull << 40 },
+		{ "TiB", 1ull << 40 },
 		{ NULL, 0 },
 	};
 	return parse_scaled(s, units, bytes);

@@ -9,10 +9,10 @@ struct record {
 	struct clika_recorder_opts opts;
 	struct pid_list pids;
 	struct str_list probes, usdts, names;
-	uint64_t duration_ns;  /* 0 = no limit */
-	const char *formats;   /* what to export, checked */
+	uint64_t duration_ns; /* 0 = no limit */
+	const char *formats; /* what to export, checked */
 	char default_formats[64];
-	char output[4096];     /* "" = not named */
+	char output[4096]; /* "" = not named */
 	bool no_export, force, quiet;
 	int verbose;
 };
@@ -23,7 +23,7 @@ void record__free(struct record *rec);
 /* The live line on a terminal; does nothing when stderr is not one. */
 struct status_line {
 	bool active, shown;
-	uint64_t last_ns;    /* when it was drawn */
+	uint64_t last_ns; /* when it was drawn */
 	uint64_t rate_ns, rate_spans;
 	double spans_per_s;
 };

@@ -37,17 +37,22 @@ static const struct cli_opt options[] = {
 	{ OPT_COMM, "comm", "GLOB", "only processes whose command name matches" },
 	{ OPT_CGROUP, "cgroup", "PATH", "only processes in this cgroup (v2) and below" },
 	{ OPT_UID, "uid", "USER", "only processes of this user" },
-	{ OPT_AS_ROOT, "as-root", NULL, "under sudo, run the command as root, not as the invoking user" },
+	{ OPT_AS_ROOT, "as-root", NULL,
+	  "under sudo, run the command as root, not as the invoking user" },
 	{ 1, NULL, NULL, "What to record:" },
-	{ OPT_PROBE, "probe", "LIB:FUNC", "spans on functions, as globs: 'libllama*:llama_decode';\n"
-					  "may be repeated" },
-	{ OPT_USDT, "usdt", "PROV:NAME", "USDT markers of other providers, as globs; also\n"
-					 "LIB:PROV:NAME; may be repeated" },
+	{ OPT_PROBE, "probe", "LIB:FUNC",
+	  "spans on functions, as globs: 'libllama*:llama_decode';\n"
+	  "may be repeated" },
+	{ OPT_USDT, "usdt", "PROV:NAME",
+	  "USDT markers of other providers, as globs; also\n"
+	  "LIB:PROV:NAME; may be repeated" },
 	{ OPT_NO_MARKERS, "no-markers", NULL, "leave clika markers alone" },
-	{ OPT_RETPROBE, "retprobe", NULL, "end function spans by return probes. DANGER: a C++ exception\n"
-					  "that passes such a function ends the target" },
-	{ OPT_NAME, "name", "GLOB", "only spans whose name matches, '!GLOB' leaves out; may be\n"
-				    "repeated" },
+	{ OPT_RETPROBE, "retprobe", NULL,
+	  "end function spans by return probes. DANGER: a C++ exception\n"
+	  "that passes such a function ends the target" },
+	{ OPT_NAME, "name", "GLOB",
+	  "only spans whose name matches, '!GLOB' leaves out; may be\n"
+	  "repeated" },
 	{ OPT_MIN_DURATION, "min-duration", "TIME", "leave out shorter spans (they are counted)" },
 	{ OPT_REDACT, "redact", NULL, "leave out string arguments and command lines" },
 	{ 1, NULL, NULL, "How long:" },
@@ -55,7 +60,8 @@ static const struct cli_opt options[] = {
 	{ 'd', "max-time", "TIME", NULL },
 	{ OPT_DELAY, "delay", "TIME", "leave the first time after attaching out (warm-up)" },
 	{ OPT_MAX_SIZE, "max-size", "SIZE", "stop when recording.clika has that size: 500M, 2G" },
-	{ OPT_FLIGHT_RECORDER, "flight-recorder", NULL, "at --max-size drop the oldest data instead of stopping" },
+	{ OPT_FLIGHT_RECORDER, "flight-recorder", NULL,
+	  "at --max-size drop the oldest data instead of stopping" },
 	{ 1, NULL, NULL, "What to write:" },
 	{ 'o', "output", "DIR", "folder for the files (default: ./clika-YYYYmmdd-HHMMSS)" },
 	{ OPT_FORCE, "force", NULL, "write over the files of an earlier recording in DIR" },
@@ -63,8 +69,10 @@ static const struct cli_opt options[] = {
 	{ OPT_NO_EXPORT, "no-export", NULL, "write recording.clika alone" },
 	{ OPT_TAG, "tag", "NAME", "name of the capture (default: default)" },
 	{ 1, NULL, NULL, "Other:" },
-	{ OPT_RING_SIZE, "ring-size", "SIZE", "of each kernel ring buffer: 64K to 1G (default: 16M)" },
-	{ OPT_MEMORY, "memory", "SIZE", "cap of memory for data on its way to disk (default: 256M)" },
+	{ OPT_RING_SIZE, "ring-size", "SIZE",
+	  "of each kernel ring buffer: 64K to 1G (default: 16M)" },
+	{ OPT_MEMORY, "memory", "SIZE",
+	  "cap of memory for data on its way to disk (default: 256M)" },
 	{ 'q', "quiet", NULL, "no status line, no summary; only warnings and errors" },
 	{ 'v', "verbose", NULL, "say what is attached; twice: debug" },
 	CLI_OPT_HELP,
@@ -73,17 +81,24 @@ static const struct cli_opt options[] = {
 
 static const struct cli_help help = {
 	.usage = "[-p PID] [-d TIME] [-o DIR] [OPTIONS] [-- COMMAND [ARG...]]",
-	.about = "Records what processes with markers do until the time is over, the targets have ended,\n"
-		 "or Ctrl-C; then writes the files and prints a summary. A second Ctrl-C aborts at once and\n"
+	.about = "Records what processes with markers do until the time is over, the targets have "
+		 "ended,\n"
+		 "or Ctrl-C; then writes the files and prints a summary. A second Ctrl-C aborts at "
+		 "once and\n"
 		 "leaves a recording that 'export' can still read.",
-	.examples = "  sudo " CLI_NAME " record -p 4711 -d 10             a running process, ten seconds\n"
-		    "  sudo " CLI_NAME " record -- ./server --model m     a command and its children\n"
-		    "  sudo " CLI_NAME " record                           the whole machine, until Ctrl-C\n"
+	.examples = "  sudo " CLI_NAME
+		    " record -p 4711 -d 10             a running process, ten seconds\n"
+		    "  sudo " CLI_NAME
+		    " record -- ./server --model m     a command and its children\n"
+		    "  sudo " CLI_NAME
+		    " record                           the whole machine, until Ctrl-C\n"
 		    "  sudo " CLI_NAME " record -p 4711 --delay 30s -d 10 leave the warm-up out\n"
 		    "  sudo " CLI_NAME " record -p 4711 --probe 'libllama*:llama_decode'\n",
-	.after = "Exit status: 0 done, 1 failed, 2 usage, 3 a privilege or kernel feature is missing,\n"
+	.after = "Exit status: 0 done, 1 failed, 2 usage, 3 a privilege or kernel feature is "
+		 "missing,\n"
 		 "4 no target, or it ended before anything was recorded, 5 stopped at --max-size,\n"
-		 "130 aborted by a second Ctrl-C. The command's own exit status is shown, not passed on.",
+		 "130 aborted by a second Ctrl-C. The command's own exit status is shown, not "
+		 "passed on.",
 };
 
 static int parse_duration(const char *opt, uint64_t *ns, bool zero_is_fine)
@@ -259,7 +274,8 @@ static int check(struct record *rec, int argc, char **argv)
 	if (o->drop_oldest && !o->max_bytes)
 		return say_usage("record", "--flight-recorder needs --max-size");
 	if (o->no_markers && !rec->probes.n && !rec->usdts.n)
-		return say_usage("record", "--no-markers leaves nothing to record without --probe or --usdt");
+		return say_usage("record",
+				 "--no-markers leaves nothing to record without --probe or --usdt");
 	if (rec->no_export && rec->formats)
 		return say_usage("record", "--no-export and --format exclude each other");
 	if (rec->formats && !formats__known(rec->formats, bad, sizeof(bad))) {

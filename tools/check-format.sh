@@ -1,0 +1,9 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Every C file of ours is as clang-format makes it. Generated and foreign files stay as they are.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+mapfile -t files < <(git ls-files '*.c' '*.h' '*.cpp' |
+	grep -vxE 'vmlinux/.*|examples/digits/(weights|data)[a-z_]*\.[ch]')
+clang-format --dry-run -Werror "${files[@]}"

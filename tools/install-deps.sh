@@ -1,0 +1,124 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the distribution's packages that are missing, and says which and why. Instant, silent
+# and without root when nothing is missing.
+#
+#   install-deps.sh [--test] [--dev] [--bench]     what the build needs, and the named further sets
+set -euo pipefail
+here=$(dirname "$0")
+
+id=unknown
+id_like=
+[ -r /etc/os-release ] && id=$(. /etc/os-release && echo "$ID") &&
+	id_like=$(. /etc/os-release && echo "${ID_LIKE:-}")
+case $id in
+ubuntu) bpftool="linux-tools-common linux-tools-generic" perf="linux-tools-common linux-tools-generic" ;;
+*) bpftool=bpftool perf=linux-perf ;;
+esac
+
+# set | found by | packages | why. "cmd:" a command, "hdr:" a header, "run:" a
+# command that works, "py:" a Python module
+table="
+build|cmd:gcc|gcc|compiles the loader and the library
+build|cmd:g++|g++|links the C++ name demangler
+build|hdr:stdio.h|libc6-dev|C library headers
+build|hdr:linux/bpf.h|linux-libc-dev|kernel interface headers
+build|cmd:clang|clang|compiles the BPF programs
+build|run:$here/find-bpftool.sh|$bpftool|links BPF objects and makes the skeleton
+build|hdr:bpf/libbpf.h|libbpf-dev|loads BPF programs
+build|hdr:libelf.h|libelf-dev|reads programs and libraries
+build|hdr:dwarf.h|libdw-dev|reads symbols and debug files
+build|hdr:capstone/capstone.h|libcapstone-dev|finds return instructions
+build|hdr:cjson/cJSON.h|libcjson-dev|writes JSON
+build|hdr:zlib.h|zlib1g-dev|checksums and compression
+build|cmd:python3|python3|runs the demo's and the tests' scripts
+test|hdr:cmocka.h|libcmocka-dev|unit tests
+test|hdr:sys/sdt.h|systemtap-sdt-dev|target programs with markers of other providers
+test|cmd:ld.lld|lld|markers under link-time optimisation
+test|cmd:llvm-strip|llvm|markers in stripped programs
+test|cmd:valgrind|valgrind|memory check of a live recording
+test|cmd:npm|npm nodejs|llama.cpp, the unmodified runtime of an end-to-end test
+test|py:ensurepip|python3-venv|writes that test's model
+dev|cmd:clang-format|clang-format|make check-format
+dev|cmd:clang-tidy|clang-tidy|make check-tidy
+dev|cmd:mandoc|mandoc|checks manual pages
+bench|cmd:perf|$perf|a peer to measure against
+bench|cmd:bpftrace|bpftrace|a peer to measure against
+bench|cmd:uftrace|uftrace|a peer to measure against
+bench|cmd:lttng|lttng-tools|a peer to measure against
+bench|hdr:lttng/tracepoint.h|liblttng-ust-dev|a peer to measure against
+bench|cmd:babeltrace2|babeltrace2|a peer to measure against
+"
+
+wanted=" build "
+for arg in "$@"; do
+	case $arg in
+	--test | --dev | --bench) wanted+="${arg#--} " ;;
+	*)
+		echo "install-deps.sh: unknown argument $arg" >&2
+		exit 2
+		;;
+	esac
+done
+
+have() {
+	local kind=${1%%:*} what=${1#*:} f
+	case $kind in
+	cmd) PATH=$PATH:/usr/sbin:/sbin command -v "$what" >/dev/null ;;
+	hdr)
+		for f in /usr/include/"$what" /usr/include/*-linux-gnu*/"$what" /usr/local/include/"$what"; do
+			[ -e "$f" ] && return 0
+		done
+		return 1
+		;;
+	run) "$what" >/dev/null 2>&1 ;;
+	py) python3 -c "import $what" >/dev/null 2>&1 ;;
+	esac
+}
+
+missing=()
+reasons=()
+while IFS='|' read -r set probe packages why; do
+	[ -n "$set" ] && [[ $wanted == *" $set "* ]] || continue
+	have "$probe" && continue
+	for package in $packages; do
+		[[ " ${missing[*]-} " == *" $package "* ]] && continue
+		missing+=("$package")
+		reasons+=("$(printf '  %-22s %s' "$package" "$why")")
+	done
+done <<<"$table"
+
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+case " $id $id_like " in
+*" debian "* | *" ubuntu "*) ;;
+*)
+	echo "install-deps.sh: this distribution ($id) is neither Debian nor Ubuntu; please install what stands for:" >&2
+	printf '%s\n' "${reasons[@]}" >&2
+	exit 1
+	;;
+esac
+
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+	if ! command -v sudo >/dev/null; then
+		echo "install-deps.sh: these packages are missing, and there is no sudo to install them; as root run:" >&2
+		echo "  apt-get install ${missing[*]}" >&2
+		exit 1
+	fi
+	as_root=(sudo)
+fi
+echo "Installing packages of this distribution (apt-get${as_root:+, with sudo}):"
+printf '%s\n' "${reasons[@]}"
+# Output is shown only when it went wrong: it is long, and nobody reads it otherwise.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() {
+	"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@" \
+		>>"$log" 2>&1 </dev/null
+}
+if ! { apt update && apt install --no-install-recommends -y "${missing[@]}"; }; then
+	tail -n 40 "$log" >&2
+	echo "install-deps.sh: the packages could not be installed: ${missing[*]}" >&2
+	exit 1
+fi
