@@ -64,16 +64,18 @@ int argspec__parse(uint16_t machine, const char *args, struct wire_spec specs[WI
 		   struct clika_error *err);
 
 /* A function symbol (.symtab and .dynsym united; aliases at one address are given once, under
- * the first name that matched; IFUNCs, PLT stubs, size 0 and data are skipped and counted). */
+ * the first name that matched; IFUNCs, imports, size 0, data and the cold parts that compilers
+ * split off are skipped and counted). Strings live until the callback returns. */
 struct elf_func {
 	const char *symbol;    /* as in the file */
 	const char *demangled; /* NULL = not mangled */
 	uint64_t vaddr, offset, size;
 };
 struct func_skips {
-	uint32_t ifunc, no_size, not_code;
+	uint32_t ifunc, no_size, not_code, cold;
 };
-/* Functions whose symbol or demangled name (with or without parameters) matches @glob.
+/* Functions whose symbol or demangled name (with or without parameters) matches @glob, by address.
+ * The symbol table of the debug file (/usr/lib/debug, by build id) counts too.
  * -ENODATA: the file has no symbol table at all ("stripped": message says what to do). */
 int elf_file__functions(struct elf_file *f, const char *glob,
 			int (*fn)(void *ctx, const struct elf_func *fu), void *ctx,
