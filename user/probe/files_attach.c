@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is wanted on one file: clika markers, other markers, functions; attached family by family. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLIKA_ABI_ONLY
+#include <clika/markers.h>
+
+#include "user/probe/files_internal.h"
+
+#define PROVIDER "clika"
+#define BATCH_NAME "batch"
+
+/* The simple transport's markers: docs/markers.md. */
+static const struct simple_marker {
+	const char *name;
+	uint8_t rec_kind;
+	uint8_t n_args;
+	uint16_t str_mask;
+	uint8_t args_at;
+} simple_markers[] = {
+	{ "span_begin", CLIKA_REC_BEGIN, 2, 3, 0 },
+	{ "span_begin_args", CLIKA_REC_BEGIN, 4, 3, 3 },
+	{ "span_end", CLIKA_REC_END, 0, 0, 0 },
+	{ "span_end_args", CLIKA_REC_END, 2, 0, 1 },
+	{ "instant", CLIKA_REC_INSTANT, 2, 3, 0 },
+	{ "instant_args", CLIKA_REC_INSTANT, 4, 3, 3 },
+	{ "counter_i64", CLIKA_REC_COUNTER_I64, 2, 1, 0 },
+	{ "counter_f64", CLIKA_REC_COUNTER_F64, 2, 1, 0 },
+	{ "async_begin", CLIKA_REC_ASYNC_BEGIN, 2, 1, 0 },
+	{ "async_begin_args", CLIKA_REC_ASYNC_BEGIN, 4, 1, 3 },
+	{ "async_end", CLIKA_REC_ASYNC_END, 2, 1, 0 },
+	{ "async_end_args", CLIKA_REC_ASYNC_END, 4, 1, 3 },
+	{ "flow_out", CLIKA_REC_FLOW_OUT, 2, 1, 0 },
+	{ "flow_step", CLIKA_REC_FLOW_STEP, 2, 1, 0 },
+	{ "flow_in", CLIKA_REC_FLOW_IN, 2, 1, 0 },
+	{ "request_begin", CLIKA_REC_REQUEST_BEGIN, 2, 1, 0 },
+	{ "request_begin_args", CLIKA_REC_REQUEST_BEGIN, 4, 1, 3 },
+	{ "request_first", CLIKA_REC_REQUEST_FIRST, 2, 1, 0 },
+	{ "request_output", CLIKA_REC_REQUEST_OUTPUT, 3, 1, 0 },
+	{ "request_end", CLIKA_REC_REQUEST_END, 2, 1, 0 },
+	{ "request_end_args", CLIKA_REC_REQUEST_END, 4, 1, 3 },
+	{ "alloc", CLIKA_REC_ALLOC, 4, 8, 0 },
+	{ "free", CLIKA_REC_FREE, 2, 0, 0 },
+	{ "reserve", CLIKA_REC_RESERVE, 4, 8, 0 },
+	{ "release", CLIKA_REC_RELEASE, 2, 0, 0 },
+	{ "thread_name", CLIKA_REC_THREAD_NAME, 1, 1, 0 },
+	{ "queue_name", CLIKA_REC_QUEUE_NAME, 2, 2, 0 },
+	{ "device_name", CLIKA_REC_DEVICE_NAME, 2, 2, 0 },
+	{ "process_label", CLIKA_REC_PROCESS_LABEL, 1, 1, 0 },
+	{ "capture_begin", CLIKA_REC_CAPTURE_BEGIN, 1, 1, 0 },
+	{ "capture_end", CLIKA_REC_CAPTURE_END, 1, 1, 0 },
+};
+
+struct plan {
+	struct files *f;
+	struct probed_file *p;
+	struct probe_site *sites;
+	size_t n, cap;
+	size_t first_hit, first_func;
+	struct probe_pattern *pattern;
+	int err;
+};
+
+static int plan__add(struct plan *pl, uint64_t offset, uint64_t semaphore, uint64_t cookie)
+{
+	if (pl->n == pl->cap) {
+		size_t cap = pl->cap ? pl->cap * 2 : 16;
+		struct probe_site *more = realloc(pl->sites, cap * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		pl->sites = more;
+		pl->cap = cap;
+	}
+	pl->sites[pl->n++] = (struct probe_site){ offset, semaphore, cookie };
+	return 0;
+}
+
+static void CLIKA_PRINTF(3, 4) files__warn(struct files *f, const char *code, const char *fmt, ...)
+{
+	char text[600];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	logger__log(f->o.log, LOG_WARN, "attach", "%s", text);
+	if (f->o.warn)
+		f->o.warn(f->o.warn_ctx, code, text);
+}
+
+static int attach_batch(struct files *f, struct probed_file *p, struct clika_error *err)
+{
+	struct probe_site site = { p->note.probe_offset, p->note.semaphore_offset, p->number };
+	int ret = attacher__attach(f->o.attacher, PROBE_BATCH, p->fd, &site, 1, f->o.only_pid, err);
+
+	if (ret < 0)
+		return error__prefix(err, "%s", p->path);
+	f->n_sites++;
+	return 1;
+}
+
+/* --- single-hit markers ---------------------------------------------------------------------- */
+
+static const struct simple_marker *simple__find(const char *name, int n_args)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(simple_markers); i++)
+		if (!strcmp(simple_markers[i].name, name) && simple_markers[i].n_args == n_args)
+			return &simple_markers[i];
+	return NULL;
+}
+
+static int hit__add(struct plan *pl, const struct usdt_site *u, const struct wire_spec *specs, int n,
+		    const struct simple_marker *m, uint16_t str_mask)
+{
+	struct files *f = pl->f;
+	struct wire_site ws = { .kind = m ? SITE_MARKER : SITE_USDT, .n_specs = n };
+	struct hit_site *h;
+	int ret;
+
+	if (f->n_hits >= attacher__max_sites(f->o.attacher))
+		return -ENOSPC;
+	if (f->n_hits == f->cap_hits) {
+		size_t cap = f->cap_hits ? f->cap_hits * 2 : 32;
+		struct hit_site *more = realloc(f->hits, cap * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		f->hits = more;
+		f->cap_hits = cap;
+	}
+	h = &f->hits[f->n_hits];
+	memset(h, 0, sizeof(*h));
+	h->role = m ? ROLE_MARKER : ROLE_USDT;
+	h->file = pl->p->number;
+	h->n_args = n;
+	if (m) {
+		h->rec_kind = m->rec_kind;
+		h->with_args = m->args_at != 0;
+		h->is_end = m->rec_kind == CLIKA_REC_END;
+		str_mask = m->str_mask;
+		ws.args_at = m->args_at;
+	}
+	h->str_mask = ws.str_mask = str_mask & ((1u << n) - 1);
+	if (ws.str_mask && !(ws.str_mask & (ws.str_mask - 1)))
+		ws.one_str = 1 + __builtin_ctz(ws.str_mask);
+	memcpy(ws.specs, specs, n * sizeof(*specs));
+	for (int i = 0; i < n; i++)
+		h->is_signed[i] = specs[i].is_signed;
+	h->provider = strdup(u->provider);
+	h->name = strdup(u->name);
+	if (!h->provider || !h->name) {
+		free(h->provider);
+		free(h->name);
+		return -ENOMEM;
+	}
+	ret = attacher__site_set(f->o.attacher, f->n_hits, &ws);
+	if (!ret)
+		ret = plan__add(pl, u->pc_offset, u->semaphore_offset, f->n_hits);
+	f->n_hits++;
+	return ret;
+}
+
+static int usdt__wanted(struct plan *pl, const struct usdt_site *u, uint16_t *str_mask)
+{
+	int wanted = 0;
+
+	for (size_t i = 0; i < pl->f->o.n_usdts; i++) {
+		struct usdt_pattern *pat = &pl->f->usdts[i];
+
+		if ((pat->lib && !pattern__lib_matches(pat->lib, pl->p->path)) ||
+		    !text__glob(pat->provider, u->provider) || !text__glob(pat->name, u->name))
+			continue;
+		pat->matched++;
+		*str_mask |= pat->str_mask;
+		wanted = 1;
+	}
+	return wanted;
+}
+
+static int plan_usdt(void *ctx, const struct usdt_site *u)
+{
+	struct plan *pl = ctx;
+	bool ours = !strcmp(u->provider, PROVIDER);
+	struct wire_spec specs[WIRE_MAX_ARGS];
+	const struct simple_marker *m = NULL;
+	struct clika_error err = { 0 };
+	uint16_t str_mask = 0;
+	int n, ret;
+
+	if (ours && (!strcmp(u->name, BATCH_NAME) || !pl->f->o.markers))
+		return 0;
+	if (!ours && !usdt__wanted(pl, u, &str_mask))
+		return 0;
+	if (!u->is_nop) {
+		files__warn(pl->f, "marker-refused", "%s: marker %s:%s is not on a nop that is safe to probe%s",
+			    pl->p->path, u->provider, u->name,
+			    u->is_nop5 ? " (a 5-byte nop: probing it would overwrite the target's stack)" : "");
+		return 0;
+	}
+	n = argspec__parse(elf_file__ident(pl->p->elf)->machine, u->args, specs, &err);
+	if (n < 0) {
+		files__warn(pl->f, "marker-refused", "%s: marker %s:%s: %s", pl->p->path, u->provider,
+			    u->name, err.msg);
+		return 0;
+	}
+	if (ours) {
+		m = simple__find(u->name, n);
+		if (!m) {
+			files__warn(pl->f, "marker-unknown", "%s: marker clika:%s with %d arguments is not one "
+				    "of this version's", pl->p->path, u->name, n);
+			return 0;
+		}
+	}
+	ret = hit__add(pl, u, specs, n, m, str_mask);
+	if (ret == -ENOSPC) {
+		files__warn(pl->f, "too-many-markers", "%s: more than %u single-hit markers: the rest is "
+			    "left out", pl->p->path, attacher__max_sites(pl->f->o.attacher));
+		return 1;
+	}
+	pl->err = ret;
+	return ret;
+}
+
+static int attach_hits(struct files *f, struct probed_file *p, struct clika_error *err)
+{
+	struct plan pl = { .f = f, .p = p };
+	int ret;
+
+	if (!f->o.markers && !f->o.n_usdts)
+		return 0;
+	ret = elf_file__usdts(p->elf, plan_usdt, &pl, err);
+	if (ret < 0) {
+		files__warn(f, "bad-notes", "%s: %s", p->path, err ? err->msg : strerror(-ret));
+		ret = 0;
+	} else {
+		ret = pl.err;
+	}
+	if (!ret && pl.n)
+		ret = attacher__attach(f->o.attacher, PROBE_HIT, p->fd, pl.sites, pl.n, f->o.only_pid, err);
+	if (ret >= 0) {
+		p->n_hits = pl.n;
+		f->n_sites += pl.n;
+		ret = pl.n;
+	}
+	free(pl.sites);
+	return ret;
+}
+
+/* --- functions ------------------------------------------------------------------------------- */
+
+static int plan_func(void *ctx, const struct elf_func *fu)
+{
+	struct plan *pl = ctx;
+	struct files *f = pl->f;
+	const char *name = fu->demangled ? fu->demangled : fu->symbol;
+	struct clika_error err = { 0 };
+	struct func_sites *sites;
+	struct func_probe *fp;
+	int ret;
+
+	if (!attacher__has_multi(f->o.attacher) && f->n_funcs >= f->o.max_single_funcs) {
+		files__warn(f, "too-many-functions", "this kernel takes probes off one by one (about 0.1 s "
+			    "each): only the first %u functions are probed", f->o.max_single_funcs);
+		return 1;
+	}
+	sites = calloc(1, sizeof(*sites));
+	if (!sites)
+		return pl->err = -ENOMEM;
+	ret = func_sites__find(pl->p->elf, fu, sites, &err);
+	if (ret) {
+		files__warn(f, "function-refused", "%s: %s: %s", pl->p->path, name, err.msg);
+		free(sites);
+		return 0;
+	}
+	if (f->n_funcs == f->cap_funcs) {
+		size_t cap = f->cap_funcs ? f->cap_funcs * 2 : 64;
+		struct func_probe *more = realloc(f->funcs, cap * sizeof(*more));
+
+		if (!more) {
+			free(sites);
+			return pl->err = -ENOMEM;
+		}
+		f->funcs = more;
+		f->cap_funcs = cap;
+	}
+	fp = &f->funcs[f->n_funcs];
+	fp->name = strdup(name);
+	fp->file = pl->p->number;
+	fp->has_exit = sites->n_exits > 0;
+	ret = fp->name ? plan__add(pl, sites->entry, 0, f->n_funcs) : -ENOMEM;
+	for (uint32_t i = 0; i < sites->n_exits && !ret; i++)
+		/* A function of one instruction: its entry is its return, and one place takes one probe. */
+		if (sites->exits[i] != sites->entry)
+			ret = plan__add(pl, sites->exits[i], 0,
+					f->n_funcs | COOKIE_RETURN | (sites->tail_exit[i] ? COOKIE_TAIL : 0));
+	free(sites);
+	if (ret) {
+		free(fp->name);
+		return pl->err = ret;
+	}
+	f->n_funcs++;
+	pl->pattern->matched++;
+	return 0;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct probe_site *x = a, *y = b;
+
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static int attach_funcs(struct files *f, struct probed_file *p, struct clika_error *err)
+{
+	struct plan pl = { .f = f, .p = p, .first_func = f->n_funcs };
+	struct func_skips skips = { 0 };
+	size_t n = 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < f->o.n_probes && !ret; i++) {
+		pl.pattern = &f->probes[i];
+		if (!pattern__lib_matches(pl.pattern->lib, p->path))
+			continue;
+		ret = elf_file__functions(p->elf, pl.pattern->func, plan_func, &pl, &skips, err);
+		if (ret == -ENODATA) {
+			files__warn(f, "stripped", "%s: %s", p->path, err ? err->msg : "no symbols");
+			ret = 0;
+		} else if (ret >= 0) {
+			ret = pl.err;
+		}
+	}
+	if (!ret && pl.n) {
+		/* Two patterns may name one function: every place is probed once. */
+		qsort(pl.sites, pl.n, sizeof(*pl.sites), by_offset);
+		for (size_t i = 0; i < pl.n; i++)
+			if (!n || pl.sites[n - 1].offset != pl.sites[i].offset)
+				pl.sites[n++] = pl.sites[i];
+		ret = attacher__attach(f->o.attacher, PROBE_CALL, p->fd, pl.sites, n, f->o.only_pid, err);
+	}
+	if (skips.ifunc)
+		files__warn(f, "ifunc-skipped", "%s: %u indirect functions left alone (a probe would sit on "
+			    "their resolver)", p->path, skips.ifunc);
+	free(pl.sites);
+	if (ret < 0)
+		return ret;
+	p->n_funcs = f->n_funcs - pl.first_func;
+	f->n_sites += n;
+	return (int)n;
+}
+
+int files__attach(struct files *f, struct probed_file *p, struct clika_error *err)
+{
+	int sites = 0, ret;
+
+	if (f->o.markers) {
+		ret = elf_file__clika(p->elf, &p->note, err);
+		if (ret < 0) {
+			files__warn(f, "bad-notes", "%s: %s", p->path, err ? err->msg : strerror(-ret));
+		} else if (ret > 0 && p->note.abi != CLIKA_ABI_VERSION) {
+			files__warn(f, "marker-version", "%s: markers of ABI %u, this loader knows %u", p->path,
+				    p->note.abi, CLIKA_ABI_VERSION);
+		} else if (ret > 0) {
+			ret = attach_batch(f, p, err);
+			if (ret < 0)
+				return ret;
+			p->batched = true;
+			sites += ret;
+		}
+	}
+	/* What is attached already stays: one family's trouble is a warning then. */
+	ret = attach_hits(f, p, err);
+	if (ret < 0 && !sites)
+		return error__prefix(err, "%s", p->path);
+	if (ret < 0)
+		files__warn(f, "attach-failed", "%s: %s", p->path, err ? err->msg : strerror(-ret));
+	sites += ret > 0 ? ret : 0;
+	ret = attach_funcs(f, p, err);
+	if (ret < 0 && !sites)
+		return error__prefix(err, "%s", p->path);
+	if (ret < 0)
+		files__warn(f, "attach-failed", "%s: %s", p->path, err ? err->msg : strerror(-ret));
+	sites += ret > 0 ? ret : 0;
+	p->attached_at = clock__boottime_ns();
+	return sites;
+}
