@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "arena.h"
 
+#include <clika/markers.h>
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#define HOST 0 /* the device */
 #define ALIGN 64u
 #define CHUNK_BYTES (1024u * 1024u)
 #define N_CLASSES 88 /* 64 bytes to 224 MiB, four steps to each doubling */
@@ -43,6 +46,41 @@ struct arena *arena__new(enum pool pool, struct tally *tally)
 	return a;
 }
 
+/*
+ * A pool's name is a literal of the marker, so each pool has a marker of its own. Blocks are
+ * marked under the lock, as the tally counts them: a recorder then sees them in the order in
+ * which they changed hands, and the same peak.
+ */
+static void arena__mark_alloc(const struct arena *a, const void *at, size_t bytes)
+{
+	switch (a->pool) {
+	case POOL_WEIGHTS:
+		CLIKA_ALLOC(HOST, at, bytes, "weights");
+		break;
+	case POOL_REQUESTS:
+		CLIKA_ALLOC(HOST, at, bytes, "requests");
+		break;
+	default:
+		CLIKA_ALLOC(HOST, at, bytes, "activations");
+		break;
+	}
+}
+
+static void arena__mark_reserve(const struct arena *a, const void *at, size_t bytes)
+{
+	switch (a->pool) {
+	case POOL_WEIGHTS:
+		CLIKA_RESERVE(HOST, at, bytes, "weights");
+		break;
+	case POOL_REQUESTS:
+		CLIKA_RESERVE(HOST, at, bytes, "requests");
+		break;
+	default:
+		CLIKA_RESERVE(HOST, at, bytes, "activations");
+		break;
+	}
+}
+
 static size_t class_size(unsigned class)
 {
 	size_t base = (size_t)ALIGN << class / 4;
@@ -76,6 +114,7 @@ static struct chunk *arena__reserve(struct arena *a, size_t room)
 	c->next = a->chunks;
 	a->chunks = c;
 	tally__reserve(a->tally, a->pool, bytes);
+	arena__mark_reserve(a, c, bytes);
 	return c;
 }
 
@@ -120,6 +159,7 @@ void *arena__alloc(struct arena *a, size_t bytes)
 		b->bytes = bytes;
 		b->chunk->live++;
 		tally__alloc(a->tally, a->pool, bytes);
+		arena__mark_alloc(a, b + 1, bytes);
 	}
 	pthread_mutex_unlock(&a->lock);
 	return b ? b + 1 : NULL;
@@ -136,6 +176,7 @@ void arena__dealloc(struct arena *a, void *block)
 	if (!b->bytes)
 		abort(); /* freed twice: the free list would hand it to two callers */
 	tally__dealloc(a->tally, a->pool, b->bytes);
+	CLIKA_FREE(HOST, block);
 	b->bytes = 0;
 	b->chunk->live--;
 	b->next = a->cache[b->class];
@@ -173,6 +214,7 @@ static size_t arena__trim_locked(struct arena *a)
 		arena__forget_blocks(a, c);
 		sum += c->bytes;
 		tally__release(a->tally, a->pool, c->bytes);
+		CLIKA_RELEASE(HOST, c);
 		munmap(c, c->bytes);
 	}
 	return sum;

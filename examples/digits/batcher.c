@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "batcher.h"
 
+#include <clika/markers.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,12 +18,15 @@ static void batcher__note_why(struct batcher *b, int err)
 {
 	switch (err) {
 	case 0:
+		CLIKA_INSTANT_CAT("batch full", "runtime");
 		tally__instant(b->o.tally, INSTANT_FULL);
 		break;
 	case -ETIMEDOUT:
+		CLIKA_INSTANT_CAT("batch deadline", "runtime");
 		tally__instant(b->o.tally, INSTANT_DEADLINE);
 		break;
 	default:
+		CLIKA_INSTANT_CAT("batch drained", "runtime");
 		tally__instant(b->o.tally, INSTANT_DRAINED);
 		break;
 	}
@@ -30,6 +34,7 @@ static void batcher__note_why(struct batcher *b, int err)
 
 static void batcher__take(struct batcher *b, struct request *r)
 {
+	CLIKA_FLOW_STEP("request", r->result.id);
 	tally__add(b->o.tally, COUNT_FLOW_STEPS, 1);
 	r->next = NULL;
 }
@@ -40,8 +45,10 @@ static void batcher__collect(struct batcher *b, struct request *first)
 	uint64_t deadline = now_ns() + b->o.wait_us * 1000ull;
 	struct request *last = first;
 	void *item;
+	clika_token span;
 	int err = 0;
 
+	span = CLIKA_SPAN_BEGIN_CAT("collect", "runtime");
 	tally__span(b->o.tally, SPAN_COLLECT);
 	batcher__take(b, first);
 	/* The slot before the others: while all workers are busy the batch can still grow. */
@@ -55,7 +62,9 @@ static void batcher__collect(struct batcher *b, struct request *first)
 		batcher__take(b, last);
 	}
 	batcher__note_why(b, err);
+	CLIKA_COUNTER_F64("batch fill", (double)first->batch / b->o.max);
 	tally__counter(b->o.tally, COUNTER_BATCH_FILL);
+	CLIKA_SPAN_END(span, CLIKA_U64("size", first->batch));
 }
 
 static void *batcher__main(void *arg)
@@ -64,6 +73,7 @@ static void *batcher__main(void *arg)
 	void *first;
 
 	pthread_setname_np(pthread_self(), "batcher");
+	CLIKA_THREAD_NAME("batcher");
 	tally__add(b->o.tally, COUNT_THREAD_NAMES, 1);
 	while (!queue__pop(b->o.in, 0, &first)) {
 		batcher__collect(b, first);

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "layers.h"
 
+#include <clika/markers.h>
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "gemm.h"
+
+const char *tensor__shape(const struct tensor *t, char text[SHAPE_BYTES])
+{
+	snprintf(text, SHAPE_BYTES, "%ux%ux%ux%u", t->n, t->c, t->h, t->w);
+	return text;
+}
 
 int tensor__new(const struct layer_env *env, struct tensor *t, uint32_t c, uint32_t n, uint32_t h,
 		uint32_t w)
@@ -45,6 +53,7 @@ static void im2col(const struct layer_env *env, const struct tensor *in, float *
 {
 	size_t plane = (size_t)in->n * in->h * in->w;
 
+	CLIKA_SPAN_CAT("im2col", "kernel", CLIKA_U64("bytes", in->c * 9 * plane * sizeof(float)));
 	tally__span(env->tally, SPAN_IM2COL);
 	for (uint32_t c = 0; c < in->c; c++)
 		for (int k = 0; k < 9; k++, out += plane)
@@ -58,6 +67,8 @@ static int product(const struct layer_env *env, const struct weights *w, size_t 
 	uint64_t flops = 2ull * w->outputs * columns * k;
 	float *scratch;
 
+	CLIKA_SPAN_CAT("gemm", "kernel", CLIKA_U64("m", w->outputs), CLIKA_U64("n", columns),
+		       CLIKA_U64("k", k), CLIKA_U64("flops", flops));
 	tally__span(env->tally, SPAN_GEMM);
 	tally__add(env->tally, COUNT_FLOPS, flops);
 	scratch = arena__alloc(env->arena, gemm__scratch_size(columns, k) * sizeof(float));
@@ -73,9 +84,13 @@ int layer__conv2d(const struct layer_env *env, const struct weights *w, const st
 {
 	size_t columns = (size_t)in->n * in->h * in->w;
 	size_t k = (size_t)in->c * 9;
+	char shape[SHAPE_BYTES];
 	float *patches;
 	int err;
 
+	CLIKA_SPAN_CAT("conv2d", "layer", CLIKA_STR("layer", w->name),
+		       CLIKA_STR("shape", tensor__shape(in, shape)),
+		       CLIKA_U64("flops", 2ull * w->outputs * columns * k));
 	tally__span(env->tally, SPAN_CONV);
 	err = tensor__new(env, out, w->outputs, in->n, in->h, in->w);
 	if (err)
@@ -105,6 +120,10 @@ static void add_bias(const struct weights *w, struct tensor *x, bool relu)
 
 void layer__bias_relu(const struct layer_env *env, const struct weights *w, struct tensor *x)
 {
+	char shape[SHAPE_BYTES];
+
+	CLIKA_SPAN_CAT("bias_relu", "layer", CLIKA_STR("layer", w->name),
+		       CLIKA_STR("shape", tensor__shape(x, shape)));
 	tally__span(env->tally, SPAN_BIAS_RELU);
 	add_bias(w, x, true);
 }
@@ -121,9 +140,11 @@ int layer__max_pool2d(const struct layer_env *env, const struct tensor *in, stru
 {
 	size_t planes = (size_t)in->c * in->n;
 	const float *from = in->data;
+	char shape[SHAPE_BYTES];
 	float *to;
 	int err;
 
+	CLIKA_SPAN_CAT("max_pool2d", "layer", CLIKA_STR("shape", tensor__shape(in, shape)));
 	tally__span(env->tally, SPAN_MAX_POOL);
 	err = tensor__new(env, out, in->c, in->n, in->h / 2, in->w / 2);
 	if (err)
@@ -142,9 +163,11 @@ int layer__max_pool2d(const struct layer_env *env, const struct tensor *in, stru
 int layer__flatten(const struct layer_env *env, const struct tensor *in, struct tensor *out)
 {
 	uint32_t hw = in->h * in->w;
+	char shape[SHAPE_BYTES];
 	float *to;
 	int err;
 
+	CLIKA_SPAN_CAT("flatten", "layer", CLIKA_STR("shape", tensor__shape(in, shape)));
 	tally__span(env->tally, SPAN_FLATTEN);
 	err = tensor__new(env, out, in->c * hw, in->n, 1, 1);
 	if (err)
@@ -160,8 +183,12 @@ int layer__flatten(const struct layer_env *env, const struct tensor *in, struct 
 int layer__dense(const struct layer_env *env, const struct weights *w, bool relu,
 		 const struct tensor *in, struct tensor *out)
 {
+	char shape[SHAPE_BYTES];
 	int err;
 
+	CLIKA_SPAN_CAT("dense", "layer", CLIKA_STR("layer", w->name),
+		       CLIKA_STR("shape", tensor__shape(in, shape)),
+		       CLIKA_U64("flops", 2ull * w->outputs * in->n * in->c));
 	tally__span(env->tally, SPAN_DENSE);
 	err = tensor__new(env, out, w->outputs, in->n, 1, 1);
 	if (err)
@@ -175,6 +202,7 @@ int layer__dense(const struct layer_env *env, const struct weights *w, bool relu
 void layer__softmax(const struct layer_env *env, uint32_t n, uint32_t classes, const float *logits,
 		    float *probabilities)
 {
+	CLIKA_SPAN_CAT("softmax", "layer", CLIKA_U64("rows", n));
 	tally__span(env->tally, SPAN_SOFTMAX);
 	for (uint32_t i = 0; i < n; i++, logits += classes, probabilities += classes) {
 		float max = logits[0], sum = 0.0f;

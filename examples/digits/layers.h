@@ -29,6 +29,10 @@ struct weights {
 	const float *bias;
 };
 
+/* "NxCxHxW", the order in which one says it, for markers. */
+#define SHAPE_BYTES 48
+const char *tensor__shape(const struct tensor *t, char text[SHAPE_BYTES]);
+
 int tensor__new(const struct layer_env *env, struct tensor *t, uint32_t c, uint32_t n, uint32_t h,
 		uint32_t w);
 void tensor__free(const struct layer_env *env, struct tensor *t);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <clika/markers.h>
 #include <errno.h>
 #include <getopt.h>
 #include <pthread.h>
@@ -11,6 +12,7 @@
 
 #include "client.h"
 #include "digits.h"
+#include "server.h"
 
 #define ENOUGH_TO_JUDGE 360 /* requests before the accuracy decides the exit status */
 #define WANTED_PERCENT 95
@@ -48,7 +50,7 @@ static const char help[] =
 	"      --capture-from N     open a capture from within, at request N, counted from 0 ...\n"
 	"      --capture-to M       ... and close it at request M (default: the end)\n"
 	"      --exact              at the end, print how often each thing that is marked was\n"
-	"                           done, as JSON, counted without the markers\n"
+	"                           done, as one line of JSON, counted without the markers\n"
 	"  -h, --help               this text\n"
 	"\n"
 	"The checksum is over the bits of all results. It depends on images, seed and views, not on\n"
@@ -292,6 +294,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "digits: cannot start: %s\n", strerror(-err));
 		return 1;
 	}
+	CLIKA_THREAD_NAME("client");
+	tally__add(digits_engine__tally(e), COUNT_THREAD_NAMES, 1);
 	status = a.serve ? serve(e, &a) : run(e, &a);
 	digits_engine__stop(e);
 	if (a.exact && print_counts(e))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model.h"
 
+#include <clika/markers.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ static const struct {
 
 static int model__load(struct model *m)
 {
+	CLIKA_SPAN_CAT("load_model", "runtime", CLIKA_U64("layers", N_WEIGHTS));
 	tally__span(m->tally, SPAN_LOAD);
 	for (int i = 0; i < N_WEIGHTS; i++) {
 		struct weights *w = &m->w[i];
@@ -101,6 +103,7 @@ static int gather(const struct layer_env *env, uint32_t n, const uint8_t *const 
 {
 	int err;
 
+	CLIKA_SPAN_CAT("gather", "runtime", CLIKA_U64("images", n), CLIKA_U64("views", views));
 	tally__span(env->tally, SPAN_GATHER);
 	err = tensor__new(env, x, 1, n * views, SIDE, SIDE);
 	if (err)

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "server.h"
 
+#include <clika/markers.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -47,7 +48,7 @@ struct digits_engine {
 	uint64_t submitted;
 	unsigned generation;   /* 0 or 1: each drain turns it and waits for the other one's */
 	uint64_t in_flight[2]; /* requests by their generation */
-	bool capturing;
+	bool captured, capturing;
 	struct request *kept[KEPT_LISTS]; /* without a callback, by id, until waited for */
 };
 
@@ -98,12 +99,19 @@ static void engine__hand_out(struct digits_engine *e, struct request *r)
 
 static void engine__complete(struct digits_engine *e, struct request *r)
 {
+	uint64_t id = r->result.id;
+
+	CLIKA_SPAN_CAT("complete", "runtime", CLIKA_U64("id", id));
 	tally__span(e->tally, SPAN_COMPLETE);
 	if (!r->result.error) {
+		CLIKA_REQUEST_FIRST_OUTPUT("classify", id);
+		CLIKA_REQUEST_OUTPUT("classify", id, 1);
 		tally__add(e->tally, COUNT_REQUEST_FIRSTS, 1);
 		tally__add(e->tally, COUNT_REQUEST_OUTPUTS, 1);
 		tally__add(e->tally, COUNT_REQUEST_UNITS, 1);
 	}
+	CLIKA_REQUEST_END("classify", id, CLIKA_I64("error", r->result.error),
+			  CLIKA_I64("digit", r->result.digit));
 	tally__add(e->tally, COUNT_REQUEST_ENDS, 1);
 	r->result.total_ns = now_ns() - r->submitted_ns;
 	engine__hand_out(e, r);
@@ -133,9 +141,12 @@ static void engine__run_batch(struct digits_engine *e, struct request *first)
 	uint32_t i = 0;
 	int err;
 
+	CLIKA_SPAN_CAT("batch", "runtime", CLIKA_U64("size", n), CLIKA_U64("first", first->result.id));
 	tally__span(e->tally, SPAN_BATCH);
 	tally__add(e->tally, COUNT_BATCHED_REQUESTS, n);
 	for (r = first; r; r = r->next) {
+		CLIKA_ASYNC_END_CAT("queued", "queue", r->result.id);
+		CLIKA_FLOW_IN("request", r->result.id);
 		tally__add(e->tally, COUNT_ASYNC_ENDS, 1);
 		tally__add(e->tally, COUNT_FLOW_INS, 1);
 		r->result.queued_ns = now - r->submitted_ns;
@@ -157,8 +168,10 @@ static void engine__idle(struct digits_engine *e)
 {
 	size_t bytes = arena__trim(e->activations);
 
-	if (bytes)
-		tally__instant(e->tally, INSTANT_TRIM);
+	if (!bytes)
+		return;
+	CLIKA_INSTANT_CAT("arena trim", "memory", CLIKA_U64("bytes", bytes));
+	tally__instant(e->tally, INSTANT_TRIM);
 }
 
 static void *worker__main(void *arg)
@@ -171,6 +184,7 @@ static void *worker__main(void *arg)
 
 	snprintf(name, sizeof(name), "worker %u", w->index);
 	pthread_setname_np(pthread_self(), name);
+	CLIKA_THREAD_NAME(name);
 	tally__add(e->tally, COUNT_THREAD_NAMES, 1);
 	for (;;) {
 		err = queue__pop(e->batches, now_ns() + IDLE_NS, &first);
@@ -182,6 +196,39 @@ static void *worker__main(void *arg)
 			return NULL;
 		engine__run_batch(e, first);
 	}
+}
+
+/* ---- capture from within ---------------------------------------------------------------------- */
+
+/* Before anything is marked for request number capture_from; with one submitter, that is. */
+static void engine__begin_capture(struct digits_engine *e)
+{
+	if (e->o.capture_from == e->o.capture_to)
+		return;
+	pthread_mutex_lock(&e->lock);
+	if (!e->captured && e->submitted >= e->o.capture_from) {
+		e->captured = e->capturing = true;
+		CLIKA_CAPTURE_BEGIN("window");
+		tally__add(e->tally, COUNT_CAPTURE_BEGINS, 1);
+	}
+	pthread_mutex_unlock(&e->lock);
+}
+
+/*
+ * Once the first @submitted requests are in the queue; not when they are done, by intent: work
+ * that a window caused belongs to it, wherever and whenever it runs.
+ */
+static void engine__end_capture(struct digits_engine *e, uint64_t submitted)
+{
+	if (e->o.capture_from == e->o.capture_to)
+		return;
+	pthread_mutex_lock(&e->lock);
+	if (e->capturing && submitted >= e->o.capture_to) {
+		e->capturing = false;
+		CLIKA_CAPTURE_END("window");
+		tally__add(e->tally, COUNT_CAPTURE_ENDS, 1);
+	}
+	pthread_mutex_unlock(&e->lock);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -210,7 +257,7 @@ static void on_queue_depth(void *ctx, size_t depth)
 {
 	struct digits_engine *e = ctx;
 
-	(void)depth;
+	CLIKA_COUNTER_I64("queue depth", depth);
 	tally__counter(e->tally, COUNTER_QUEUE_DEPTH);
 }
 
@@ -218,7 +265,7 @@ static void on_batches_ready(void *ctx, size_t depth)
 {
 	struct digits_engine *e = ctx;
 
-	(void)depth;
+	CLIKA_COUNTER_I64("batches ready", depth);
 	tally__counter(e->tally, COUNTER_BATCHES_READY);
 }
 
@@ -248,11 +295,22 @@ static int engine__start_threads(struct digits_engine *e)
 	return 0;
 }
 
-static int engine__init(struct digits_engine *e)
+static void engine__name(struct digits_engine *e, const char *label)
+{
+	CLIKA_DEVICE_NAME(0, "host memory");
+	tally__add(e->tally, COUNT_DEVICE_NAMES, 1);
+	if (!label)
+		return;
+	CLIKA_PROCESS_LABEL(label);
+	tally__add(e->tally, COUNT_PROCESS_LABELS, 1);
+}
+
+static int engine__init(struct digits_engine *e, const char *label)
 {
 	e->tally = tally__new();
 	if (!e->tally)
 		return -ENOMEM;
+	engine__name(e, label);
 	e->weights = arena__new(POOL_WEIGHTS, e->tally);
 	e->requests = arena__new(POOL_REQUESTS, e->tally);
 	e->activations = arena__new(POOL_ACTIVATIONS, e->tally);
@@ -287,11 +345,11 @@ int digits_engine__create(const struct digits_options *o, struct digits_engine *
 	if (!e)
 		return -ENOMEM;
 	e->o = *o;
-	e->o.label = NULL;
+	e->o.label = NULL; /* the caller's */
 	/* Two engines of a process never use the same id. */
 	e->first_id = (atomic_fetch_add(&engines, 1) << 40) + 1;
 	engine__init_locks(e);
-	err = engine__init(e);
+	err = engine__init(e, o->label);
 	if (!err)
 		err = engine__start_threads(e);
 	if (err) {
@@ -300,12 +358,6 @@ int digits_engine__create(const struct digits_options *o, struct digits_engine *
 	}
 	*out = e;
 	return 0;
-}
-
-static void engine__end_capture(struct digits_engine *e)
-{
-	tally__add(e->tally, COUNT_CAPTURE_ENDS, 1);
-	e->capturing = false;
 }
 
 void digits_engine__stop(struct digits_engine *e)
@@ -322,8 +374,7 @@ void digits_engine__stop(struct digits_engine *e)
 		queue__close(e->batches);
 	for (unsigned i = 0; i < e->started; i++)
 		pthread_join(e->workers[i].thread, NULL);
-	if (e->capturing)
-		engine__end_capture(e);
+	engine__end_capture(e, UINT64_MAX);
 
 	for (size_t i = 0; i < KEPT_LISTS; i++) {
 		while (e->kept[i]) {
@@ -366,8 +417,8 @@ static struct request **engine__kept(struct digits_engine *e, uint64_t id)
 	return &e->kept[id & (KEPT_LISTS - 1)];
 }
 
-/* Numbers the request. The capture opens before its first marker, closes before the next one's. */
-static void engine__register(struct digits_engine *e, struct request *r)
+/* Numbers the request. */
+static uint64_t engine__register(struct digits_engine *e, struct request *r)
 {
 	uint64_t number;
 
@@ -382,28 +433,40 @@ static void engine__register(struct digits_engine *e, struct request *r)
 		r->kept = *list;
 		*list = r;
 	}
-	if (number == e->o.capture_to && e->capturing)
-		engine__end_capture(e);
-	if (number == e->o.capture_from && e->o.capture_from < e->o.capture_to) {
-		tally__add(e->tally, COUNT_CAPTURE_BEGINS, 1);
-		e->capturing = true;
-	}
 	pthread_mutex_unlock(&e->lock);
+	return number;
 }
 
-static int engine__submit(struct digits_engine *e, const uint8_t *pixels, uint64_t tag,
-			  digits_done_fn fn, void *ctx, uint64_t *id, bool block)
+/* A slot in the queue. Waiting for one is told afterwards, when it is known that there was a wait. */
+static int engine__reserve(struct digits_engine *e, bool block)
 {
-	struct request *r;
+	uint64_t start = CLIKA_START();
 	int err;
 
 	err = queue__reserve(e->queue, block);
-	if (err == -EAGAIN)
+	if (err == -EAGAIN) {
+		CLIKA_INSTANT_CAT("request rejected", "client");
 		tally__instant(e->tally, INSTANT_REJECTED);
-	if (err < 0)
-		return err;
+	} else if (err == 1) {
+		CLIKA_SPAN_COMPLETE_CAT("wait_for_room", "client", start);
+		tally__span(e->tally, SPAN_WAIT_FOR_ROOM);
+		err = 0;
+	}
+	return err;
+}
+
+static int engine__enqueue(struct digits_engine *e, const uint8_t *pixels, uint64_t tag,
+			   digits_done_fn fn, void *ctx, uint64_t *id, bool block)
+{
+	struct request *r;
+	uint64_t number;
+	int err;
+
+	CLIKA_SPAN_CAT("submit", "client", CLIKA_U64("tag", tag));
+	tally__span(e->tally, SPAN_SUBMIT);
+	err = engine__reserve(e, block);
 	if (err)
-		tally__instant(e->tally, INSTANT_QUEUE_FULL);
+		return err;
 	r = arena__alloc(e->requests, sizeof(*r));
 	if (!r) {
 		queue__cancel(e->queue);
@@ -412,15 +475,27 @@ static int engine__submit(struct digits_engine *e, const uint8_t *pixels, uint64
 	*r = (struct request){ .fn = fn, .ctx = ctx, .submitted_ns = now_ns() };
 	r->result.tag = tag;
 	memcpy(r->pixels, pixels, sizeof(r->pixels));
-	engine__register(e, r);
+	number = engine__register(e, r);
 	if (id)
 		*id = r->result.id;
-	tally__span(e->tally, SPAN_SUBMIT);
+
+	/* All of this before the push: a worker may be faster than the next line. */
+	CLIKA_REQUEST_BEGIN("classify", r->result.id, CLIKA_U64("tag", tag));
+	CLIKA_ASYNC_BEGIN_CAT("queued", "queue", r->result.id);
+	CLIKA_FLOW_OUT("request", r->result.id);
 	tally__add(e->tally, COUNT_REQUEST_BEGINS, 1);
 	tally__add(e->tally, COUNT_ASYNC_BEGINS, 1);
 	tally__add(e->tally, COUNT_FLOW_OUTS, 1);
 	queue__push(e->queue, r);
+	engine__end_capture(e, number + 1);
 	return 0;
+}
+
+static int engine__submit(struct digits_engine *e, const uint8_t *pixels, uint64_t tag,
+			  digits_done_fn fn, void *ctx, uint64_t *id, bool block)
+{
+	engine__begin_capture(e);
+	return engine__enqueue(e, pixels, tag, fn, ctx, id, block);
 }
 
 int digits_engine__submit(struct digits_engine *e, const uint8_t pixels[DIGITS_PIXELS],
@@ -486,6 +561,7 @@ int digits_engine__drain(struct digits_engine *e)
 {
 	unsigned old;
 
+	CLIKA_SPAN_CAT("drain", "client");
 	tally__span(e->tally, SPAN_DRAIN);
 	queue__hurry(e->queue);
 	/* One at a time: the generation turned to must be empty, or it would be waited for too. */

@@ -23,11 +23,10 @@ struct tally {
 };
 
 #define TALLY_NAME(id, name) name,
-#define TALLY_COUNT_NAME(id) #id,
 static const char *const span_names[] = { TALLY_SPANS(TALLY_NAME) };
 static const char *const instant_names[] = { TALLY_INSTANTS(TALLY_NAME) };
 static const char *const counter_names[] = { TALLY_COUNTERS(TALLY_NAME) };
-static const char *const count_names[] = { TALLY_COUNTS(TALLY_COUNT_NAME) };
+static const char *const count_names[] = { TALLY_COUNTS(TALLY_NAME) };
 static const char *const pool_names[] = { TALLY_POOLS(TALLY_NAME) };
 
 struct tally *tally__new(void)
@@ -119,10 +118,10 @@ static void __attribute__((format(printf, 2, 3))) put(struct out *o, const char 
 static void put_list(struct out *o, const char *key, const char *const *names, const count_t *counts,
 		     size_t n)
 {
-	put(o, "  \"%s\": {", key);
+	put(o, "\"%s\": {", key);
 	for (size_t i = 0; i < n; i++)
-		put(o, "%s\n    \"%s\": %llu", i ? "," : "", names[i], (unsigned long long)counts[i]);
-	put(o, "\n  },\n");
+		put(o, "%s\"%s\": %llu", i ? ", " : "", names[i], (unsigned long long)counts[i]);
+	put(o, "}, ");
 }
 
 static void put_pool(struct out *o, const char *name, const struct pool_tally *p)
@@ -138,26 +137,25 @@ static void put_pool(struct out *o, const char *name, const struct pool_tally *p
 		{ "in_use", p->in_use },     { "peak", p->peak },
 	};
 
-	put(o, "    \"%s\": {", name);
+	put(o, "\"%s\": {", name);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		put(o, "%s \"%s\": %llu", i ? "," : "", rows[i].key, (unsigned long long)rows[i].n);
-	put(o, " }");
+		put(o, "%s\"%s\": %llu", i ? ", " : "", rows[i].key, (unsigned long long)rows[i].n);
+	put(o, "}");
 }
 
 int tally__json(const struct tally *t, char *buf, size_t len)
 {
 	struct out o = { .buf = buf, .len = len };
 
-	put(&o, "{\n");
+	put(&o, "{");
 	put_list(&o, "spans", span_names, t->spans, N_SPANS);
 	put_list(&o, "instants", instant_names, t->instants, N_INSTANTS);
 	put_list(&o, "counters", counter_names, t->counters, N_COUNTERS);
 	put_list(&o, "counts", count_names, t->counts, N_COUNTS);
-	put(&o, "  \"memory\": {\n");
+	put(&o, "\"memory\": {");
 	for (size_t i = 0; i < N_POOLS; i++) {
 		put_pool(&o, pool_names[i], &t->pools[i]);
-		put(&o, i + 1 < N_POOLS ? ",\n" : "\n");
+		put(&o, i + 1 < N_POOLS ? ", " : "}}\n");
 	}
-	put(&o, "  }\n}\n");
 	return o.at;
 }
