@@ -272,19 +272,24 @@ def semaphores(pid, path):
 # ---- the tool ------------------------------------------------------------------------------------------
 
 
+def is_started(line):
+    """What `record -v` says once everything is attached and data flows."""
+    return "Recording " in line
+
+
 class Recorder(Process):
     """A running `clika-bpf-prof record`."""
 
     def __init__(self, test, *args, output=None, **kw):
         self.test = test
         self.dir = output or os.path.join(test.tmp(), "out")
-        argv = [TOOL, "record", "-o", self.dir, *map(str, args)]
+        argv = [TOOL, "record", "-v", "-o", self.dir, *map(str, args)]
         super().__init__(test, argv, **kw)
 
     def wait_started(self):
         """Until everything is attached and data flows."""
         try:
-            self.err.wait(lambda l: l.startswith("recording "), "'recording ...'")
+            self.err.wait(is_started, "'Recording ...'")
         except AssertionError as e:
             raise AssertionError(f"{' '.join(self.argv)}: {e}") from None
         return self

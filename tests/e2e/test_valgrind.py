@@ -23,9 +23,9 @@ class ValgrindTest(lib.Case):
         recorder = lib.Process(self, [
             "valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", "--show-leak-kinds=definite",
             "--errors-for-leak-kinds=definite", "--num-callers=30", f"--log-file={log}",
-            f"--suppressions={SUPPRESSIONS}", lib.TOOL, "record", "-o", out, "-p",
+            f"--suppressions={SUPPRESSIONS}", lib.TOOL, "record", "-v", "-o", out, "-p",
             f"{target.pid},{functions.pid}", "--probe", "func_target:ft_*"])
-        recorder.err.wait(lambda l: l.startswith("recording "), "'recording ...'", 120)
+        recorder.err.wait(lib.is_started, "'Recording ...'", 120)
         target.send("threads 3 500")
         target.result()
         target.send("fork 20")
