@@ -83,15 +83,22 @@ int elf_file__functions(struct elf_file *f, const char *glob,
 
 /*
  * Where a function's calls begin and end, found by a disassembler (Capstone): the best entry
- * (after endbr64 / bti where that is safe), and every return and tail-jump instruction.
- * Offsets are file offsets. A function whose code cannot be followed completely (undecodable bytes,
- * no way out found, more than @max sites) is refused with the reason.
+ * (after endbr64 / bti where that is safe, never a 5-byte nop), and every return and tail-jump
+ * instruction. Offsets are file offsets. A function whose code cannot be followed completely
+ * (undecodable bytes, no way out found, too many exits) is refused with the reason.
+ *
+ * A jump counts as an exit only when that is sure: one that is taken for an exit wrongly would
+ * end spans early, one that is missed leaves a frame that the next event on the thread with a
+ * higher stack pointer closes. Conditional jumps out of the function are of the second kind (a
+ * probe there fires whether or not they are taken). `unsure` counts them.
  */
+#define FUNC_MAX_EXITS 64
 struct func_sites {
 	uint64_t entry;
 	uint32_t n_exits;
-	uint64_t exits[64];
-	bool tail_exit[64]; /* exits[i] is a jump out of the function */
+	uint32_t unsure; /* jumps that may leave the function but are not among the exits */
+	uint64_t exits[FUNC_MAX_EXITS];
+	bool tail_exit[FUNC_MAX_EXITS]; /* exits[i] is a jump out of the function */
 };
 int func_sites__find(struct elf_file *f, const struct elf_func *fu, struct func_sites *out,
 		     struct clika_error *err);
