@@ -261,10 +261,10 @@ static bool tell_incomplete(const struct clika_recording *r)
 	clika_recording__info(r, &info);
 	if (info.incomplete) {
 		format__bytes(bytes, sizeof(bytes), info.trailing_bytes);
-		say_warning("the recording was cut off: its recorder did not finish it; recovered "
-			    "%llu segments with %llu events, %s after them could not be used",
-			    (unsigned long long)info.segments, (unsigned long long)info.events,
-			    bytes);
+		say_warning(
+			"the recording is incomplete: its recorder did not finish it; recovered "
+			"%llu segments with %llu events, %s after them could not be used",
+			(unsigned long long)info.segments, (unsigned long long)info.events, bytes);
 	}
 	if (info.bad_segments)
 		say_warning("%llu segments of the recording are damaged and were left out",

@@ -425,7 +425,7 @@ static int record_all(struct course *c)
 		return fail_early(c, &err);
 	}
 	status_line__erase(&c->line);
-	if (c->line.active || rec->verbose)
+	if (!rec->quiet)
 		announce(c);
 	rc = record_until_end(c);
 	return finish(c, rc);
