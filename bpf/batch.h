@@ -176,7 +176,7 @@ static __always_inline int batch__hit(__u64 addr, __u64 from, __u64 to, __u64 co
  * buffers is taken now. Several hooks may come here for one thread; what is seen twice is
  * recognised by its position in the stream. A half at a time: [flushed, head) can cross one.
  */
-static __always_inline void batch__drain(struct task_struct *task, bool forget)
+static __always_inline void batch__drain(struct task_struct *task, bool forget, bool last)
 {
 	struct wire_buffer_key key = { .tid = task->pid };
 	struct target_buffer tb;
@@ -194,12 +194,14 @@ static __always_inline void batch__drain(struct task_struct *task, bool forget)
 			goto next;
 		if (bpf_probe_read_user(&tb, sizeof(tb), (void *)b->addr)) {
 			/* Which hook can still read depends on the kernel: the loss is unknown, at
-			 * most a half; the loader forgets it when another hook had it all. */
+			 * most a half, unless another hook has taken all before. */
 			st = stats__mine();
-			if (st)
+			if (st && !b->drained)
 				stats__add(&st->unknown_bytes, WIRE_HALF);
 			goto next;
 		}
+		if (last)
+			b->drained = 1;
 		if (tb.magic != BUFFER_MAGIC || tb.head == tb.flushed)
 			goto next;
 		mid = (tb.flushed / WIRE_HALF + 1) * WIRE_HALF;

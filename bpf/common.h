@@ -33,6 +33,8 @@ const volatile char cfg_comm[16] __weak = {};
 /* Depth of the loader's pid namespace: set by the loader when it has found itself. */
 __u32 loader_level __weak = 0;
 __u32 loader_tgid __weak = 0; /* never recorded */
+/* Set when the recording ends: what is counted from then on would have no reader. */
+__u32 stopped __weak = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -265,6 +267,8 @@ static __always_inline bool admit(struct task_struct *task)
 	struct wire_target fresh = {};
 	struct wire_stats *st;
 
+	if (stopped)
+		return false;
 	if (t && t->start == start) {
 		if (!t->taken)
 			return false;

@@ -139,13 +139,13 @@ static __always_inline int hit__marker(const void *regs, __u64 cookie)
 		hit__head(h, task, ts, site, s, regs);
 		hdr__fill(&h->hdr, sizeof(*h), W_HIT, 0, ts);
 		ring__submit(ring, h);
-	} else if (!s->args_at && s->str_mask == 1) {
+	} else if (!s->args_at && s->one_str && s->one_str <= WIRE_MAX_ARGS) {
 		struct hit_one_text *o = bpf_ringbuf_reserve(ring, sizeof(*o), 0);
 
 		if (!o)
 			goto lost;
 		hit__head(&o->hit, task, ts, site, s, regs);
-		fault = text__read(o->text, o->hit.vals[0]);
+		fault = text__read(o->text, o->hit.vals[(s->one_str - 1) & 15]);
 		o->hit.n_texts = 1;
 		hdr__fill(&o->hit.hdr, sizeof(*o), W_HIT, fault ? WF_FAULT : 0, ts);
 		ring__submit(ring, o);

@@ -9,7 +9,7 @@ static __always_inline struct wire_target *target__of(struct task_struct *task)
 	__u32 tgid = task->tgid;
 	struct wire_target *t = bpf_map_lookup_elem(&targets, &tgid);
 
-	if (!t || !t->taken || t->start != task->group_leader->start_boottime)
+	if (stopped || !t || !t->taken || t->start != task->group_leader->start_boottime)
 		return 0;
 	return t;
 }
@@ -41,7 +41,7 @@ SEC("tp_btf/sched_prepare_exec")
 int BPF_PROG(life_prepare_exec, struct task_struct *task)
 {
 	if (target__of(task))
-		batch__drain(task, false);
+		batch__drain(task, false, false);
 	return 0;
 }
 
@@ -105,7 +105,7 @@ int BPF_PROG(life_exit, struct task_struct *task)
 			bpf_map_delete_elem(&targets, &tgid);
 		return 0;
 	}
-	batch__drain(task, true);
+	batch__drain(task, true, true);
 	life__tell(task, W_EXIT, last ? WF_LAST : 0,
 		   last ? BPF_CORE_READ(task, signal, group_exit_code) ?:
 			  BPF_CORE_READ(task, exit_code) : 0,
@@ -122,7 +122,7 @@ int BPF_PROG(life_signal, int sig)
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (sig == 9 && target__of(task))
-		batch__drain(task, false);
+		batch__drain(task, false, true);
 	return 0;
 }
 

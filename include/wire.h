@@ -240,8 +240,10 @@ struct wire_buffer {
 	__wu64 addr;
 	__wu32 file;
 	__wu32 ns_tid;
+	__wu32 drained; /* a hook has taken all there was: the thread runs no more */
+	__wu32 pad;
 };
-WIRE_ASSERT_SIZE(struct wire_buffer, 24);
+WIRE_ASSERT_SIZE(struct wire_buffer, 32);
 
 enum wire_site_kind {
 	SITE_MARKER = 1, /* simple transport of clika/markers.h: row is the CLIKA_REC_ kind */
@@ -253,7 +255,8 @@ struct wire_site {
 	__wu8 n_specs;
 	__wu16 str_mask;   /* values that are C strings */
 	__wu8 args_at;     /* 1 + index of the value that counts typed arguments; pointer follows */
-	__wu8 pad[3];
+	__wu8 one_str;     /* 1 + index of the only string; 0: none or several */
+	__wu8 pad[2];
 	__wu64 unused;
 	struct wire_spec specs[WIRE_MAX_ARGS];
 };

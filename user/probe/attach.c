@@ -351,6 +351,24 @@ int attacher__target_del(struct attacher *a, pid_t pid)
 	return bpf_map_delete_elem(bpf_map__fd(a->skel->maps.targets), &key) ? -errno : 0;
 }
 
+bool attacher__is_target(const struct attacher *a, pid_t pid)
+{
+	uint32_t key = pid;
+	struct wire_target t;
+
+	return !bpf_map_lookup_elem(bpf_map__fd(a->skel->maps.targets), &key, &t) && t.taken;
+}
+
+int attacher__quiesce(struct attacher *a)
+{
+	uint32_t zero = 0;
+
+	__atomic_store_n(&a->skel->bss->stopped, 1, __ATOMIC_SEQ_CST);
+	/* Changing a map in a map waits for every program that may still use the old one; uprobe
+	 * programs run inside that same grace period. */
+	return bpf_map_update_elem(bpf_map__fd(a->skel->maps.rings), &zero, &a->ring_fds[0], 0) ? -errno : 0;
+}
+
 size_t attacher__targets(const struct attacher *a)
 {
 	int fd = bpf_map__fd(a->skel->maps.targets);
@@ -456,6 +474,11 @@ int attacher__losses(const struct attacher *a,
 			each(ctx, &key, n);
 	}
 	return 0;
+}
+
+uint32_t attacher__level(const struct attacher *a)
+{
+	return a->level;
 }
 
 uint32_t attacher__local_pid(const struct attacher *a, const struct wire_task_info *t)

@@ -47,6 +47,9 @@ size_t attacher__n_links(const struct attacher *a);
 
 int attacher__target_add(struct attacher *a, pid_t pid, uint64_t start);
 int attacher__target_del(struct attacher *a, pid_t pid);
+bool attacher__is_target(const struct attacher *a, pid_t pid);
+/* No program takes anything when this returns; what was taken is in the rings. */
+int attacher__quiesce(struct attacher *a);
 size_t attacher__targets(const struct attacher *a); /* in the map now; walks it */
 int attacher__buffer_add(struct attacher *a, pid_t tid, uint64_t addr, uint32_t file, pid_t ns_tid);
 int attacher__site_set(struct attacher *a, uint32_t index, const struct wire_site *s);
@@ -66,6 +69,7 @@ int attacher__losses(const struct attacher *a,
 int attacher__tasks(struct attacher *a, int (*fn)(void *ctx, const struct wire_task_info *t),
 		    void *ctx, struct clika_error *err);
 /* Number of the task in the loader's own pid namespace, 0 = not visible. */
+uint32_t attacher__level(const struct attacher *a); /* depth of that namespace, 0 = the initial one */
 uint32_t attacher__local_pid(const struct attacher *a, const struct wire_task_info *t);
 
 /* Closes links with progress, then maps and programs. NULL is fine. */

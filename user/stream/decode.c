@@ -185,42 +185,60 @@ void decoder__dropped(struct decoder *d, struct thread_buffer *b, uint64_t dropp
 	b->dropped = dropped;
 }
 
-static int batch__take(struct decoder *d, struct person_thread *th, struct thread_buffer *b, uint64_t from,
-		       const uint8_t *data, size_t len, uint64_t records, uint64_t count_to, bool harvested)
+/* Records in bytes that were taken before: whole ones, padding not counted. */
+static uint64_t batch__count(const uint8_t *p, size_t len)
 {
-	uint64_t taken = 0, skip = 0, old = d->n.older;
-	int ret;
+	uint64_t n = 0;
+	size_t at = 0;
+
+	while (at + 8 <= len) {
+		uint16_t size = p[at] | p[at + 1] << 8;
+
+		if (size < 8 || size % 8 || size > len - at)
+			break;
+		n += p[at + 2] != CLIKA_REC_PAD;
+		at += size;
+	}
+	return n;
+}
+
+/*
+ * One stretch of a buffer's stream. What lies before b->expected has been taken already (by another
+ * hook, or by a harvest while the hand-over was under way). @claimed: records that the kernel side
+ * counted as emitted for these bytes; harvests were not counted there.
+ */
+static int batch__take(struct decoder *d, struct person_thread *th, struct thread_buffer *b, uint64_t from,
+		       const uint8_t *data, size_t len, uint64_t claimed, bool harvested, bool drained)
+{
+	uint64_t taken = 0, again = 0, old = d->n.older;
+	size_t skip = 0;
+	int ret = 0;
 
 	if (b->positioned && from < b->expected) {
-		uint64_t again;
-
-		skip = b->expected - from;
-		if (skip >= len) {
-			d->n.duplicates += harvested ? 0 : records;
-			return 0;
-		}
-		again = b->expected_count - (count_to - records);
-		if (again > records)
-			again = records;
-		d->n.duplicates += harvested ? 0 : again;
-		records -= again;
+		skip = b->expected - from < len ? b->expected - from : len;
+		again = batch__count(data, skip);
 	}
-	ret = batch__decode(d, th, b, data + skip, len - skip, &taken);
-	if (taken < records) {
-		d->n.bad += records - taken;
-	} else if (taken > records) {
-		/* The target says fewer than there are: what was decoded counts. */
-		if (!harvested)
-			d->n.harvested += taken - records;
+	if (skip < len) {
+		ret = batch__decode(d, th, b, data + skip, len - skip, &taken);
+		b->expected = from + len;
+		b->positioned = true;
 	}
-	taken -= d->n.older - old;
-	d->n.records += taken;
-	th->process->recorded += taken;
-	if (harvested)
-		d->n.harvested += taken;
-	b->expected = from + len;
-	b->expected_count = count_to;
-	b->positioned = true;
+	old = d->n.older - old;
+	if (harvested) {
+		d->n.harvested += taken - old;
+	} else {
+		d->n.duplicates += again;
+		d->n.older_handed += old;
+		/* A thread that was killed while it wrote has counted a record that never became one. */
+		if (drained && claimed == again + taken + 1)
+			d->n.duplicates++;
+		else if (claimed > again + taken)
+			d->n.bad += claimed - again - taken;
+		else
+			d->n.uncounted += again + taken - claimed;
+	}
+	d->n.records += taken - old;
+	th->process->recorded += taken - old;
 	return ret;
 }
 
@@ -243,15 +261,14 @@ static int decoder__batch(struct decoder *d, const struct wire_batch *w, size_t 
 	if (b->file == UINT32_MAX)
 		b->file = w->file;
 	decoder__dropped(d, b, w->dropped);
-	return batch__take(d, th, b, w->from, (const uint8_t *)(w + 1), w->len, w->records, w->count_to,
-			   false);
+	return batch__take(d, th, b, w->from, (const uint8_t *)(w + 1), w->len, w->records, false,
+			   w->hdr.flags & WF_DRAINED);
 }
 
 int decoder__harvest(struct decoder *d, struct person_thread *th, struct thread_buffer *b,
-		     uint64_t from, const void *data, size_t len, uint64_t count_to)
+		     uint64_t from, const void *data, size_t len)
 {
-	/* How many they are is what decodes: the target's count may have moved on meanwhile. */
-	return batch__take(d, th, b, from, data, len, 0, count_to, true);
+	return batch__take(d, th, b, from, data, len, 0, true, false);
 }
 
 /* --- life ------------------------------------------------------------------------------------- */

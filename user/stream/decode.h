@@ -24,28 +24,29 @@ struct decoder_opts {
 	void *ctx;
 };
 
-/* The decoder's own account; together with the kernel's counters it must come out even. */
+/*
+ * The decoder's own account. With the kernel's counters it must come out even:
+ * emitted(kernel) - duplicates - older_handed + uncounted + harvested = records + bad + lost(kernel).
+ */
 struct decoder_counts {
-	uint64_t records;    /* taken into the recording (or filtered by a name) */
-	uint64_t duplicates; /* seen a second time: drained by two hooks, or harvested and handed over */
+	uint64_t records;    /* taken into the recording, or left out by a name filter */
+	uint64_t duplicates; /* counted by the kernel side a second time (two hooks, harvest and hand-over) */
 	uint64_t older;      /* from before the recording began */
+	uint64_t older_handed; /* of those, the ones that the kernel side counted */
 	uint64_t bad;        /* promised by a batch, but not decodable */
+	uint64_t uncounted;  /* in a batch beyond what its target said */
 	uint64_t harvested;  /* of records: read from thread buffers */
 	uint64_t hidden;     /* of records: left out by name filters */
 	uint64_t target_dropped; /* counted by targets themselves */
-	uint64_t overwritten;/* harvested too late: the writer had gone round */
 };
 
 struct decoder *decoder__new(const struct decoder_opts *o);
 void decoder__free(struct decoder *d);
 /* One ring record. Returns 0 or the first serious error (memory, writer). */
 int decoder__record(struct decoder *d, const void *rec, size_t size, uint64_t pass);
-/*
- * Bytes [from, from + len) of a thread buffer, read from outside. @records: how many the target
- * says they are; @count_to: its count at their end.
- */
+/* Bytes [from, from + len) of a thread buffer, read from outside. */
 int decoder__harvest(struct decoder *d, struct person_thread *th, struct thread_buffer *b,
-		     uint64_t from, const void *data, size_t len, uint64_t count_to);
+		     uint64_t from, const void *data, size_t len);
 void decoder__dropped(struct decoder *d, struct thread_buffer *b, uint64_t dropped);
 const struct decoder_counts *decoder__counts(const struct decoder *d);
 /* Captures of the recording itself. Ids are shared with those that targets open. */

@@ -57,6 +57,17 @@ static bool buffer__seen(uint64_t addr, const struct clika_buffer *b, struct see
 	return true;
 }
 
+int harvest__look(pid_t lpid, uint64_t addr, struct seen_buffer *s)
+{
+	struct clika_buffer b;
+	const size_t head = offsetof(struct clika_buffer, open);
+	ssize_t n = proc__read_memory(lpid, addr, &b, head, DEADLINE_MS);
+
+	if (n < 0)
+		return (int)n;
+	return (size_t)n == head && buffer__seen(addr, &b, s);
+}
+
 int harvest__buffers(pid_t lpid, uint64_t object, struct seen_names *names,
 		     int (*fn)(void *ctx, const struct seen_buffer *b), void *ctx)
 {
@@ -104,6 +115,8 @@ int harvest__read(pid_t lpid, const struct seen_buffer *b, uint64_t from, struct
 	unsigned n = 0;
 	int ret;
 
+	/* What was handed over already comes by the ring; reading it as well would only be sorted out
+	 * as seen twice, unless nobody listened when it was handed over. */
 	if (from < b->flushed)
 		from = b->flushed;
 	if (from >= b->head)
@@ -140,6 +153,5 @@ int harvest__read(pid_t lpid, const struct seen_buffer *b, uint64_t from, struct
 	h->overwritten = 0;
 	h->from = from;
 	h->to = b->head;
-	h->count_to = b->count;
 	return 1;
 }

@@ -8,12 +8,6 @@
 
 #include "user/stream/decode.h"
 
-/* A struct clika_object of a process, at its run-time address. */
-struct marked_object {
-	uint64_t addr;
-	uint32_t file;
-};
-
 /* A thread buffer as seen at one moment. */
 struct seen_buffer {
 	uint64_t addr, born, head, flushed, count, flushed_count, dropped, object;
@@ -40,10 +34,12 @@ struct seen_names {
 int harvest__buffers(pid_t lpid, uint64_t object, struct seen_names *names,
 		     int (*fn)(void *ctx, const struct seen_buffer *b), void *ctx);
 
+/* One buffer's head by its address: 1 when it is one, 0 when not (any more), or -errno. */
+int harvest__look(pid_t lpid, uint64_t addr, struct seen_buffer *s);
+
 struct harvested {
 	uint64_t from;      /* first byte that can be trusted */
 	uint64_t to;
-	uint64_t count_to;  /* records up to `to` */
 	uint64_t overwritten; /* bytes at the front that were lost while reading */
 	size_t len;
 	uint8_t data[2 * WIRE_HALF];

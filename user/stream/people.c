@@ -69,6 +69,7 @@ static void process__free(struct people *p, struct person_process *proc)
 	free(proc->info.cgroup);
 	free(proc->info.container);
 	free(proc->info.label);
+	free(proc->objects);
 	free(proc);
 }
 
@@ -300,6 +301,21 @@ struct person_thread *people__thread(struct people *p, const struct wire_task *t
 	p->n_threads++;
 	p->last = th;
 	return th;
+}
+
+bool people__add_object(struct person_process *proc, uint64_t addr, uint32_t file)
+{
+	struct marked_object *more;
+
+	for (unsigned i = 0; i < proc->n_objects; i++)
+		if (proc->objects[i].addr == addr)
+			return false;
+	more = realloc(proc->objects, (proc->n_objects + 1) * sizeof(*more));
+	if (!more)
+		return false;
+	proc->objects = more;
+	proc->objects[proc->n_objects++] = (struct marked_object){ addr, file };
+	return true;
 }
 
 struct thread_buffer *people__buffer(struct people *p, struct person_thread *th, uint64_t addr,

@@ -38,6 +38,12 @@ struct person_process {
 	struct person_thread *threads;
 	struct person_process *next_same_tgid;
 	uint64_t recorded;       /* records taken, for the accounting by process */
+	/* clika objects that it maps, at run-time addresses */
+	struct marked_object {
+		uint64_t addr;
+		uint32_t file;
+	} *objects;
+	unsigned n_objects;
 };
 
 struct person_thread {
@@ -78,6 +84,8 @@ uint32_t people__index(struct people *p, struct person_process *proc);
 struct person_process *people__newest(struct people *p, uint32_t tgid, uint64_t start);
 
 /* The buffer at @addr of @th; a new @born under a known address starts a new stream. */
+/* Remembers an object of the process; true when it is new. */
+bool people__add_object(struct person_process *proc, uint64_t addr, uint32_t file);
 struct thread_buffer *people__buffer(struct people *p, struct person_thread *th, uint64_t addr,
 				     uint64_t born);
 
