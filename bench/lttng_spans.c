@@ -9,7 +9,7 @@
 static void spans(uint64_t n)
 {
 	for (uint64_t i = 0; i < n; i++) {
-		lttng_ust_tracepoint(clika_bench, span_begin, 7);
+		lttng_ust_tracepoint(clika_bench, span_begin, "step");
 		BENCH_BARRIER();
 		lttng_ust_tracepoint(clika_bench, span_end);
 	}

@@ -131,6 +131,15 @@ class Spans(lib.Process):
         self.send(f"run {kind} {n}")
         return float(self.expect(lambda l: l[:1].isdigit(), "a time", 120))
 
+    def wait_hit(self, kind):
+        """Until each operation really hits its probes: semaphores are set before all of them are in."""
+        hits = 0
+        deadline = time.monotonic() + 60
+        while hits < 3:
+            hits = hits + 1 if self.run(kind, 1000) > 250 else 0
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{self.path}: no probe is hit by a {kind}")
+
     def wanted(self):
         return any(lib.semaphores(self.pid, self.path))
 
@@ -180,7 +189,7 @@ class Bpftrace:
                                   lib.Elf(target.path).usdts()}))
         tracer = lib.Process(self.bench, ["bpftrace", "-p", str(target.pid), "-e",
                                           f"{probes} {{ {action} }}"])
-        lib.wait_for(target.wanted, "a semaphore set by bpftrace", 30)
+        target.wait_hit(kind)
         ns = target.run(kind, n)
         stop(tracer)
         lib.wait_for(lambda: not target.wanted(), "semaphores back to zero")
@@ -198,15 +207,20 @@ class Perf:
         self.names = []
         for i, (_, marker, pc, sem, _) in enumerate(elf.usdts()):
             name = f"clika_bench/{marker}_{i}"
-            with open(self.EVENTS, "a") as f:
-                f.write(f"p:{name} {path}:{elf.offset(pc):#x}({elf.offset(sem):#x})\n")
+            self.tell(f"p:{name} {path}:{elf.offset(pc):#x}({elf.offset(sem):#x})")
             self.names.append(name.replace("/", ":"))
             bench.addCleanup(self.remove, name)
 
+    def tell(self, line):
+        fd = os.open(self.EVENTS, os.O_WRONLY | os.O_APPEND)  # not seekable: open() would try
+        try:
+            os.write(fd, line.encode() + b"\n")
+        finally:
+            os.close(fd)
+
     def remove(self, name):
         try:
-            with open(self.EVENTS, "a") as f:
-                f.write(f"-:{name}\n")
+            self.tell(f"-:{name}")
         except OSError as e:
             say(f"bench: could not remove uprobe event {name}: {e}")
 
@@ -214,7 +228,7 @@ class Perf:
         events = [a for name in self.names for a in ("-e", name)]
         tracer = lib.Process(self.bench, ["perf", "record", "-q", "-m", "16M", "-o", self.data, *events,
                                           "-p", str(target.pid)])
-        lib.wait_for(target.wanted, "a semaphore set by perf", 30)
+        target.wait_hit(kind)
         ns = target.run(kind, n)
         stop(tracer)
         lib.wait_for(lambda: not target.wanted(), "semaphores back to zero")
