@@ -8,10 +8,6 @@ import unittest
 
 import lib
 
-FUNCTIONS = ("ft_leaf", "ft_recurse", "ft_tail", "ft_tail_target", "ft_branches", "ft_nested",
-             "ft_red_zone", "ft_many", "ft_float")
-
-
 def counts(said):
     return {k: v for k, v in said.items() if k not in ("checksum", "caught", "jumped")}
 
@@ -57,6 +53,18 @@ class FunctionTest(lib.Case):
         for o in outer:
             inside = [i for i in inner if o.ts <= i.ts and i.ts + i.dur <= o.ts + o.dur]
             self.assertEqual(len(inside), 2, o)
+
+    def test_the_rare_half_of_a_partitioned_function_belongs_to_it(self):
+        target = self.target("func_target", "--rounds", 160, "--stay")
+        recorder = self.record("-p", target.pid, "--probe", "func_target:ft_partitioned",
+                               "--probe", "func_target:ft_rare")
+        said = target.run()
+        spans = recorder.stop().trace().spans
+        outer = [s for s in spans if s.name == "ft_partitioned"]
+        inner = [s for s in spans if s.name == "ft_rare"]
+        self.assertEqual((len(outer), len(inner)), (said["ft_partitioned"], said["ft_rare"]))
+        for i in inner:
+            self.assertTrue([o for o in outer if o.ts <= i.ts and i.ts + i.dur <= o.ts + o.dur], i)
 
     def test_results_are_bit_identical_for_every_compiler_and_level(self):
         for cc in filter(shutil.which, ("gcc", "clang")):

@@ -47,7 +47,9 @@ static void network_reads_at_least_95_of_100_held_out_images(void **state)
 
 static void results_do_not_depend_on_workers_or_batches(void **state)
 {
-	static const uint32_t shapes[][3] = { { 1, 1, 0 }, { 1, 256, 2000 }, { 3, 5, 100 }, { 4, 8, 0 } };
+	static const uint32_t shapes[][3] = {
+		{ 1, 1, 0 }, { 1, 256, 2000 }, { 3, 5, 100 }, { 4, 8, 0 }
+	};
 	struct digits_summary first, s;
 
 	(void)state;
@@ -72,8 +74,9 @@ static void wait_takes_a_result_once(void **state)
 
 	(void)state;
 	for (int i = 0; i < 20; i++)
-		assert_int_equal(
-			digits_engine__submit(e, digits_pixels[i], 100 + i, NULL, NULL, &ids[i]), 0);
+		assert_int_equal(digits_engine__submit(e, digits_pixels[i], 100 + i, NULL, NULL,
+						       &ids[i]),
+				 0);
 	for (int i = 19; i >= 0; i--) {
 		assert_int_equal(digits_engine__wait(e, ids[i], -1, &r), 0);
 		assert_int_equal(r.id, ids[i]);
@@ -167,8 +170,8 @@ static void stop_finishes_what_was_taken_and_takes_no_more(void **state)
 	(void)state;
 	pthread_cond_init(&g.moved, NULL);
 	for (int i = 0; i < 100; i++)
-		assert_int_equal(
-			digits_engine__submit(e, digits_pixels[i], i, pass_gate, &g, NULL), 0);
+		assert_int_equal(digits_engine__submit(e, digits_pixels[i], i, pass_gate, &g, NULL),
+				 0);
 	digits_engine__stop(e);
 	assert_int_equal(g.passed, 100);
 	assert_int_equal(digits_engine__submit(e, digits_pixels[0], 0, pass_gate, &g, NULL),
@@ -228,9 +231,9 @@ static void books_balance_after_stop(void **state)
 	assert_int_equal(t->counts[COUNT_REQUEST_ENDS], 301);
 	assert_int_equal(t->counts[COUNT_ASYNC_BEGINS], t->counts[COUNT_ASYNC_ENDS]);
 	assert_int_equal(t->counts[COUNT_BATCHED_REQUESTS], 301);
-	assert_int_equal(t->spans[SPAN_BATCH],
-			 t->instants[INSTANT_FULL] + t->instants[INSTANT_DEADLINE] +
-				 t->instants[INSTANT_DRAINED]);
+	assert_int_equal(t->spans[SPAN_BATCH], t->instants[INSTANT_FULL] +
+						       t->instants[INSTANT_DEADLINE] +
+						       t->instants[INSTANT_DRAINED]);
 	assert_int_equal(t->spans[SPAN_CONV], 3 * t->spans[SPAN_BATCH]);
 	for (int i = 0; i < N_POOLS; i++) {
 		assert_int_equal(t->pools[i].allocs, t->pools[i].frees);
@@ -251,11 +254,11 @@ static void refuses_options_out_of_range(void **state)
 
 	(void)state;
 	assert_int_equal(digits_engine__create(NULL, &e), -EINVAL);
-#define REFUSES(field, value)                                              \
-	do {                                                               \
-		digits_options__init(&o);                                  \
-		o.field = (value);                                         \
-		assert_int_equal(digits_engine__create(&o, &e), -EINVAL);  \
+#define REFUSES(field, value) \
+	do { \
+		digits_options__init(&o); \
+		o.field = (value); \
+		assert_int_equal(digits_engine__create(&o, &e), -EINVAL); \
 	} while (0)
 	REFUSES(sz, 1);
 	REFUSES(workers, 0);

@@ -47,14 +47,26 @@ static const char *literal(int32_t displacement)
 static void read_record(const struct clika_buffer *b, const struct clika_rec *rec)
 {
 	static const uint8_t fixed[] = {
-		[CLIKA_REC_SPAN] = 1, [CLIKA_REC_BEGIN] = 1, [CLIKA_REC_END] = 1,
-		[CLIKA_REC_COUNTER_I64] = 1, [CLIKA_REC_COUNTER_F64] = 1,
-		[CLIKA_REC_ASYNC_BEGIN] = 1, [CLIKA_REC_ASYNC_END] = 1,
-		[CLIKA_REC_FLOW_OUT] = 1, [CLIKA_REC_FLOW_STEP] = 1, [CLIKA_REC_FLOW_IN] = 1,
-		[CLIKA_REC_REQUEST_BEGIN] = 1, [CLIKA_REC_REQUEST_FIRST] = 1,
-		[CLIKA_REC_REQUEST_OUTPUT] = 2, [CLIKA_REC_REQUEST_END] = 1,
-		[CLIKA_REC_ALLOC] = 3, [CLIKA_REC_FREE] = 2, [CLIKA_REC_RESERVE] = 3,
-		[CLIKA_REC_RELEASE] = 2, [CLIKA_REC_QUEUE_NAME] = 1, [CLIKA_REC_DEVICE_NAME] = 1,
+		[CLIKA_REC_SPAN] = 1,
+		[CLIKA_REC_BEGIN] = 1,
+		[CLIKA_REC_END] = 1,
+		[CLIKA_REC_COUNTER_I64] = 1,
+		[CLIKA_REC_COUNTER_F64] = 1,
+		[CLIKA_REC_ASYNC_BEGIN] = 1,
+		[CLIKA_REC_ASYNC_END] = 1,
+		[CLIKA_REC_FLOW_OUT] = 1,
+		[CLIKA_REC_FLOW_STEP] = 1,
+		[CLIKA_REC_FLOW_IN] = 1,
+		[CLIKA_REC_REQUEST_BEGIN] = 1,
+		[CLIKA_REC_REQUEST_FIRST] = 1,
+		[CLIKA_REC_REQUEST_OUTPUT] = 2,
+		[CLIKA_REC_REQUEST_END] = 1,
+		[CLIKA_REC_ALLOC] = 3,
+		[CLIKA_REC_FREE] = 2,
+		[CLIKA_REC_RESERVE] = 3,
+		[CLIKA_REC_RELEASE] = 2,
+		[CLIKA_REC_QUEUE_NAME] = 1,
+		[CLIKA_REC_DEVICE_NAME] = 1,
 		[CLIKA_REC_CAPTURE_END] = 0,
 	};
 	struct seen *s = &all[n_all++];
@@ -197,7 +209,8 @@ static void every_span_is_marked_as_often_as_it_was_counted(void **state)
 	(void)state;
 	for (int i = 0; i < N_SPANS; i++) {
 		/* One that ended before anybody had to hear of it, or one that was announced. */
-		size_t n = count(CLIKA_REC_SPAN, span_names[i]) + count(CLIKA_REC_BEGIN, span_names[i]);
+		size_t n = count(CLIKA_REC_SPAN, span_names[i]) +
+			   count(CLIKA_REC_BEGIN, span_names[i]);
 
 		if (n != counted->spans[i])
 			print_error("%s\n", span_names[i]);
@@ -226,8 +239,8 @@ static void each_request_goes_its_way_once(void **state)
 {
 	static const unsigned kinds[] = {
 		CLIKA_REC_REQUEST_BEGIN, CLIKA_REC_REQUEST_FIRST, CLIKA_REC_REQUEST_OUTPUT,
-		CLIKA_REC_REQUEST_END, CLIKA_REC_ASYNC_BEGIN, CLIKA_REC_ASYNC_END, CLIKA_REC_FLOW_OUT,
-		CLIKA_REC_FLOW_STEP, CLIKA_REC_FLOW_IN,
+		CLIKA_REC_REQUEST_END,	 CLIKA_REC_ASYNC_BEGIN,	  CLIKA_REC_ASYNC_END,
+		CLIKA_REC_FLOW_OUT,	 CLIKA_REC_FLOW_STEP,	  CLIKA_REC_FLOW_IN,
 	};
 	uint64_t first = UINT64_MAX;
 
@@ -266,7 +279,8 @@ static void steps_of_a_request_follow_one_another(void **state)
 		assert_true(time_of(CLIKA_REC_ASYNC_BEGIN, id) <= time_of(CLIKA_REC_FLOW_OUT, id));
 		assert_true(time_of(CLIKA_REC_FLOW_OUT, id) <= time_of(CLIKA_REC_FLOW_STEP, id));
 		assert_true(time_of(CLIKA_REC_FLOW_STEP, id) <= time_of(CLIKA_REC_FLOW_IN, id));
-		assert_true(time_of(CLIKA_REC_ASYNC_END, id) <= time_of(CLIKA_REC_REQUEST_FIRST, id));
+		assert_true(time_of(CLIKA_REC_ASYNC_END, id) <=
+			    time_of(CLIKA_REC_REQUEST_FIRST, id));
 		assert_true(time_of(CLIKA_REC_REQUEST_FIRST, id) <=
 			    time_of(CLIKA_REC_REQUEST_END, id));
 	}

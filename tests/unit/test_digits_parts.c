@@ -86,8 +86,9 @@ static void queue_gives_each_item_to_one_thread_in_order(void **state)
 	c.q = queue__new(7, note_depth, &c);
 	assert_non_null(c.q);
 	for (int i = 0; i < PRODUCERS + CONSUMERS; i++)
-		assert_int_equal(
-			pthread_create(&c.threads[i], NULL, i < PRODUCERS ? produce : consume, &c), 0);
+		assert_int_equal(pthread_create(&c.threads[i], NULL,
+						i < PRODUCERS ? produce : consume, &c),
+				 0);
 	for (int i = 0; i < PRODUCERS; i++)
 		pthread_join(c.threads[i], NULL);
 	queue__close(c.q);
@@ -312,8 +313,8 @@ static float plain(size_t n, size_t k, const float *a, const float *b)
 static void gemm_equals_three_plain_loops(void **state)
 {
 	static const size_t shapes[][3] = {
-		{ 1, 1, 1 },    { 4, 8, 3 },     { 5, 9, 7 },     { 8, 512, 9 },     { 16, 130, 72 },
-		{ 10, 3, 64 },  { 3, 129, 256 }, { 7, 127, 257 }, { 33, 257, 300 },
+		{ 1, 1, 1 },   { 4, 8, 3 },	{ 5, 9, 7 },	 { 8, 512, 9 },	   { 16, 130, 72 },
+		{ 10, 3, 64 }, { 3, 129, 256 }, { 7, 127, 257 }, { 33, 257, 300 },
 	};
 	uint32_t random = 88172645u;
 
@@ -329,7 +330,8 @@ static void gemm_equals_three_plain_loops(void **state)
 				float want = plain(n, k, a + i * k, b + j);
 
 				/* Where the compiler fuses, the last bits may differ. */
-				assert_true(c[i * n + j] - want < 1e-4f && want - c[i * n + j] < 1e-4f);
+				assert_true(c[i * n + j] - want < 1e-4f &&
+					    want - c[i * n + j] < 1e-4f);
 			}
 		free(a);
 		free(b);
