@@ -15,7 +15,7 @@
 struct chunk {
 	struct chunk *next;
 	size_t bytes, used; /* used: carved into blocks so far, this header included */
-	size_t live;        /* blocks handed out */
+	size_t live; /* blocks handed out */
 } __attribute__((aligned(ALIGN)));
 
 /* Lies in front of what the caller gets. */
@@ -94,7 +94,7 @@ static unsigned size_class(size_t bytes)
 	unsigned class = 0;
 
 	while (class < N_CLASSES && class_size(class) < bytes)
-		class++;
+		class ++;
 	return class;
 }
 
@@ -186,7 +186,7 @@ void arena__dealloc(struct arena *a, void *block)
 
 static void arena__forget_blocks(struct arena *a, const struct chunk *c)
 {
-	for (unsigned class = 0; class < N_CLASSES; class++) {
+	for (unsigned class = 0; class < N_CLASSES; class ++) {
 		struct block **at = &a->cache[class];
 
 		while (*at) {

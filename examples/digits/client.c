@@ -42,11 +42,11 @@ static void answers__init(struct answers *a, uint64_t seed)
 	memset(a, 0, sizeof(*a));
 	for (uint32_t i = 0; i < n; i++)
 		a->order[i] = i;
-	for (uint32_t i = n - 1; seed && i > 0; i--) {
-		uint32_t j = next_random(&state) % (i + 1);
-		uint32_t kept = a->order[i];
+	for (uint32_t i = n; seed && i > 1; i--) {
+		uint32_t j = next_random(&state) % i;
+		uint32_t kept = a->order[i - 1];
 
-		a->order[i] = a->order[j];
+		a->order[i - 1] = a->order[j];
 		a->order[j] = kept;
 	}
 }
@@ -96,8 +96,8 @@ int digits_engine__run(struct digits_engine *e, uint64_t n, uint64_t seed,
 
 	answers__init(&a, seed);
 	for (i = 0; i < n && !err; i++)
-		err = digits_engine__submit(e, digits_data__pixels(answers__image(&a, i)), i, on_done,
-					    &a, NULL);
+		err = digits_engine__submit(e, digits_data__pixels(answers__image(&a, i)), i,
+					    on_done, &a, NULL);
 	/* Also after an error: callbacks of those before it still use what lies on this stack. */
 	digits_engine__drain(e);
 	answers__sum_up(&a, n, began, out);

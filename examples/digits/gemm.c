@@ -81,8 +81,8 @@ static void tile(size_t kc, const float *a, const float *b, float out[GEMM_ROWS]
 	*(vec4 *)&out[3][4] = c31;
 }
 
-static void store(size_t rows, size_t cols, size_t n, bool add,
-		  float from[GEMM_ROWS][GEMM_COLS], float *c)
+static void store(size_t rows, size_t cols, size_t n, bool add, float from[GEMM_ROWS][GEMM_COLS],
+		  float *c)
 {
 	for (size_t i = 0; i < rows; i++)
 		for (size_t j = 0; j < cols; j++)
@@ -105,8 +105,9 @@ void gemm(size_t m, size_t n, size_t k, const float *packed, const float *b, flo
 			for (size_t i = 0; i < m; i += GEMM_ROWS)
 				for (size_t j = 0; j < nc; j += GEMM_COLS) {
 					tile(kc, block + i * kc, scratch + j * kc, out);
-					store(min_size(GEMM_ROWS, m - i), min_size(GEMM_COLS, nc - j),
-					      n, k0 > 0, out, c + i * n + j0 + j);
+					store(min_size(GEMM_ROWS, m - i),
+					      min_size(GEMM_COLS, nc - j), n, k0 > 0, out,
+					      c + i * n + j0 + j);
 				}
 		}
 	}

@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-#define GEMM_ROWS 4      /* of a tile, held in registers */
+#define GEMM_ROWS 4 /* of a tile, held in registers */
 #define GEMM_COLS 8
 #define GEMM_BLOCK_K 256 /* a packed block of B: 256 * 128 * 4 bytes, half a usual L2 cache */
 #define GEMM_BLOCK_N 128

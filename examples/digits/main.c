@@ -53,9 +53,11 @@ static const char help[] =
 	"                           done, as one line of JSON, counted without the markers\n"
 	"  -h, --help               this text\n"
 	"\n"
-	"The checksum is over the bits of all results. It depends on images, seed and views, not on\n"
+	"The checksum is over the bits of all results. It depends on images, seed and views, not "
+	"on\n"
 	"workers, batches, timing, or on being recorded.\n"
-	"Exit status: 0; 1 when something failed, passes differed, or fewer than 95 of 100 answers\n"
+	"Exit status: 0; 1 when something failed, passes differed, or fewer than 95 of 100 "
+	"answers\n"
 	"were right (judged from 360 requests on); 2 for a wrong command line.\n";
 
 enum { OPT_CAPTURE_FROM = 256, OPT_CAPTURE_TO, OPT_EXACT };
@@ -179,12 +181,12 @@ static int parse_args(int argc, char **argv, struct args *a, int *status)
 			return 1;
 		}
 	}
-	if (argc - optind != 1 ||
-	    (strcmp(argv[optind], "run") && strcmp(argv[optind], "serve"))) {
+	if (argc - optind == 1)
+		a->serve = strcmp(argv[optind], "serve") == 0;
+	if (argc - optind != 1 || (!a->serve && strcmp(argv[optind], "run") != 0)) {
 		fprintf(stderr, "digits: say `run` or `serve`; `digits --help` tells more\n");
 		return 1;
 	}
-	a->serve = !strcmp(argv[optind], "serve");
 	if (a->from_set && !a->to_set)
 		a->engine.capture_to = UINT64_MAX;
 	if (a->engine.capture_to < a->engine.capture_from ||
@@ -234,7 +236,8 @@ static int run(struct digits_engine *e, const struct args *a)
 		if (!pass)
 			first = s;
 		if (s.checksum != first.checksum || s.right != first.right) {
-			fprintf(stderr, "digits: pass %llu computed something else than the first\n",
+			fprintf(stderr,
+				"digits: pass %llu computed something else than the first\n",
 				(unsigned long long)pass + 1);
 			return 1;
 		}

@@ -84,7 +84,8 @@ void model__free(struct model *m)
 
 /* Where the views lie: the image itself first, then straight moves, then slanted ones. */
 static const int8_t moves[DIGITS_MAX_VIEWS][2] = {
-	{ 0, 0 }, { 0, 1 }, { 0, -1 }, { 1, 0 }, { -1, 0 }, { 1, 1 }, { -1, -1 }, { 1, -1 }, { -1, 1 },
+	{ 0, 0 }, { 0, 1 },   { 0, -1 }, { 1, 0 },  { -1, 0 },
+	{ 1, 1 }, { -1, -1 }, { 1, -1 }, { -1, 1 },
 };
 
 static void place(const uint8_t *image, const int8_t move[2], float *to)

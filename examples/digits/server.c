@@ -21,8 +21,8 @@
 #include "queue.h"
 #include "request.h"
 
-#define KEPT_LISTS 256          /* power of two */
-#define IDLE_NS 250000000ull    /* a worker without work for so long gives cached memory back */
+#define KEPT_LISTS 256 /* power of two */
+#define IDLE_NS 250000000ull /* a worker without work for so long gives cached memory back */
 
 struct worker {
 	struct digits_engine *engine;
@@ -46,7 +46,7 @@ struct digits_engine {
 	pthread_cond_t progress;
 	pthread_mutex_t draining; /* taken before the one above */
 	uint64_t submitted;
-	unsigned generation;   /* 0 or 1: each drain turns it and waits for the other one's */
+	unsigned generation; /* 0 or 1: each drain turns it and waits for the other one's */
 	uint64_t in_flight[2]; /* requests by their generation */
 	bool captured, capturing;
 	struct request *kept[KEPT_LISTS]; /* without a callback, by id, until waited for */
@@ -141,7 +141,8 @@ static void engine__run_batch(struct digits_engine *e, struct request *first)
 	uint32_t i = 0;
 	int err;
 
-	CLIKA_SPAN_CAT("batch", "runtime", CLIKA_U64("size", n), CLIKA_U64("first", first->result.id));
+	CLIKA_SPAN_CAT("batch", "runtime", CLIKA_U64("size", n),
+		       CLIKA_U64("first", first->result.id));
 	tally__span(e->tally, SPAN_BATCH);
 	tally__add(e->tally, COUNT_BATCHED_REQUESTS, n);
 	for (r = first; r; r = r->next) {
@@ -157,7 +158,8 @@ static void engine__run_batch(struct digits_engine *e, struct request *first)
 	err = engine__compute(e, first, logits, probabilities);
 	for (r = first; r; r = next, i++) {
 		next = r->next;
-		fill_result(r, err, logits + i * DIGITS_CLASSES, probabilities + i * DIGITS_CLASSES);
+		fill_result(r, err, logits + i * DIGITS_CLASSES,
+			    probabilities + i * DIGITS_CLASSES);
 		engine__complete(e, r);
 	}
 	arena__dealloc(e->activations, probabilities);
@@ -317,7 +319,8 @@ static int engine__init(struct digits_engine *e, const char *label)
 	e->queue = queue__new(e->o.queue, on_queue_depth, e);
 	e->batches = queue__new(e->o.workers, on_batches_ready, e);
 	e->workers = calloc(e->o.workers, sizeof(*e->workers));
-	if (!e->weights || !e->requests || !e->activations || !e->queue || !e->batches || !e->workers)
+	if (!e->weights || !e->requests || !e->activations || !e->queue || !e->batches ||
+	    !e->workers)
 		return -ENOMEM;
 	return model__new(e->weights, e->tally, &e->model);
 }

@@ -115,8 +115,8 @@ static void __attribute__((format(printf, 2, 3))) put(struct out *o, const char 
 		o->at += n;
 }
 
-static void put_list(struct out *o, const char *key, const char *const *names, const count_t *counts,
-		     size_t n)
+static void put_list(struct out *o, const char *key, const char *const *names,
+		     const count_t *counts, size_t n)
 {
 	put(o, "\"%s\": {", key);
 	for (size_t i = 0; i < n; i++)
@@ -131,7 +131,7 @@ static void put_pool(struct out *o, const char *name, const struct pool_tally *p
 		uint64_t n;
 	} rows[] = {
 		{ "allocs", p->allocs },     { "alloc_bytes", p->alloc_bytes },
-		{ "frees", p->frees },       { "free_bytes", p->free_bytes },
+		{ "frees", p->frees },	     { "free_bytes", p->free_bytes },
 		{ "reserves", p->reserves }, { "reserve_bytes", p->reserve_bytes },
 		{ "releases", p->releases }, { "release_bytes", p->release_bytes },
 		{ "in_use", p->in_use },     { "peak", p->peak },

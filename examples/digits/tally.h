@@ -9,59 +9,59 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TALLY_SPANS(X)					\
-	X(LOAD, "load_model")				\
-	X(SUBMIT, "submit")				\
-	X(WAIT_FOR_ROOM, "wait_for_room")		\
-	X(DRAIN, "drain")				\
-	X(COLLECT, "collect")				\
-	X(BATCH, "batch")				\
-	X(GATHER, "gather")				\
-	X(CONV, "conv2d")				\
-	X(IM2COL, "im2col")				\
-	X(GEMM, "gemm")					\
-	X(BIAS_RELU, "bias_relu")			\
-	X(MAX_POOL, "max_pool2d")			\
-	X(FLATTEN, "flatten")				\
-	X(DENSE, "dense")				\
-	X(SOFTMAX, "softmax")				\
+#define TALLY_SPANS(X) \
+	X(LOAD, "load_model") \
+	X(SUBMIT, "submit") \
+	X(WAIT_FOR_ROOM, "wait_for_room") \
+	X(DRAIN, "drain") \
+	X(COLLECT, "collect") \
+	X(BATCH, "batch") \
+	X(GATHER, "gather") \
+	X(CONV, "conv2d") \
+	X(IM2COL, "im2col") \
+	X(GEMM, "gemm") \
+	X(BIAS_RELU, "bias_relu") \
+	X(MAX_POOL, "max_pool2d") \
+	X(FLATTEN, "flatten") \
+	X(DENSE, "dense") \
+	X(SOFTMAX, "softmax") \
 	X(COMPLETE, "complete")
 
-#define TALLY_INSTANTS(X)				\
-	X(FULL, "batch full")				\
-	X(DEADLINE, "batch deadline")			\
-	X(DRAINED, "batch drained")			\
-	X(REJECTED, "request rejected")			\
+#define TALLY_INSTANTS(X) \
+	X(FULL, "batch full") \
+	X(DEADLINE, "batch deadline") \
+	X(DRAINED, "batch drained") \
+	X(REJECTED, "request rejected") \
 	X(TRIM, "arena trim")
 
-#define TALLY_COUNTERS(X)				\
-	X(QUEUE_DEPTH, "queue depth")			\
-	X(BATCHES_READY, "batches ready")		\
+#define TALLY_COUNTERS(X) \
+	X(QUEUE_DEPTH, "queue depth") \
+	X(BATCHES_READY, "batches ready") \
 	X(BATCH_FILL, "batch fill")
 
 /* Numbers that are no list of names. */
-#define TALLY_COUNTS(X)					\
-	X(ASYNC_BEGINS, "async_begins")			\
-	X(ASYNC_ENDS, "async_ends")			\
-	X(FLOW_OUTS, "flow_outs")			\
-	X(FLOW_STEPS, "flow_steps")			\
-	X(FLOW_INS, "flow_ins")				\
-	X(REQUEST_BEGINS, "request_begins")		\
-	X(REQUEST_FIRSTS, "request_firsts")		\
-	X(REQUEST_OUTPUTS, "request_outputs")		\
-	X(REQUEST_UNITS, "request_units")		\
-	X(REQUEST_ENDS, "request_ends")			\
-	X(CAPTURE_BEGINS, "capture_begins")		\
-	X(CAPTURE_ENDS, "capture_ends")			\
-	X(THREAD_NAMES, "thread_names")			\
-	X(DEVICE_NAMES, "device_names")			\
-	X(PROCESS_LABELS, "process_labels")		\
-	X(BATCHED_REQUESTS, "batched_requests")		\
+#define TALLY_COUNTS(X) \
+	X(ASYNC_BEGINS, "async_begins") \
+	X(ASYNC_ENDS, "async_ends") \
+	X(FLOW_OUTS, "flow_outs") \
+	X(FLOW_STEPS, "flow_steps") \
+	X(FLOW_INS, "flow_ins") \
+	X(REQUEST_BEGINS, "request_begins") \
+	X(REQUEST_FIRSTS, "request_firsts") \
+	X(REQUEST_OUTPUTS, "request_outputs") \
+	X(REQUEST_UNITS, "request_units") \
+	X(REQUEST_ENDS, "request_ends") \
+	X(CAPTURE_BEGINS, "capture_begins") \
+	X(CAPTURE_ENDS, "capture_ends") \
+	X(THREAD_NAMES, "thread_names") \
+	X(DEVICE_NAMES, "device_names") \
+	X(PROCESS_LABELS, "process_labels") \
+	X(BATCHED_REQUESTS, "batched_requests") \
 	X(FLOPS, "flops")
 
-#define TALLY_POOLS(X)					\
-	X(WEIGHTS, "weights")				\
-	X(REQUESTS, "requests")				\
+#define TALLY_POOLS(X) \
+	X(WEIGHTS, "weights") \
+	X(REQUESTS, "requests") \
 	X(ACTIVATIONS, "activations")
 
 #define TALLY_SPAN_ENUM(id, name) SPAN_##id,
