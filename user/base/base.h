@@ -114,6 +114,7 @@ bool map64__next(const struct map64 *m, size_t *it, uint64_t *key, uint64_t **va
 void map64__clear(struct map64 *m);
 uint64_t hash__bytes(const void *p, size_t n, uint64_t seed); /* FNV-1a 64 */
 uint64_t hash__mix(uint64_t a, uint64_t b);                    /* two words to one */
+uint64_t hash__seed(void);                                     /* random */
 
 /* --- log -------------------------------------------------------------------------------- */
 

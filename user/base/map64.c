@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 enum { SLOT_FREE, SLOT_USED, SLOT_GONE };
 
@@ -19,6 +20,7 @@ struct map64 {
 	struct map64_slot *slots;
 	uint8_t *state;
 	size_t mask, count, gone;
+	uint64_t seed; /* keys may be chosen by who wants the map to be slow */
 };
 
 static uint64_t mix64(uint64_t x)
@@ -42,6 +44,15 @@ uint64_t hash__bytes(const void *p, size_t n, uint64_t seed)
 	return h;
 }
 
+uint64_t hash__seed(void)
+{
+	uint64_t seed;
+
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != (ssize_t)sizeof(seed))
+		seed = clock__boottime_ns() ^ (uintptr_t)&seed;
+	return seed;
+}
+
 uint64_t hash__mix(uint64_t a, uint64_t b)
 {
 	return mix64(mix64(a) + 0x9e3779b97f4a7c15ull + b);
@@ -61,7 +72,7 @@ static int map64__resize(struct map64 *m, size_t slots)
 	for (i = 0; i < n; i++) {
 		if (old_state[i] != SLOT_USED)
 			continue;
-		for (at = mix64(old[i].key) & (slots - 1); state[at]; at = (at + 1) & (slots - 1))
+		for (at = mix64(old[i].key ^ m->seed) & (slots - 1); state[at]; at = (at + 1) & (slots - 1))
 			;
 		state[at] = SLOT_USED;
 		s[at] = old[i];
@@ -79,7 +90,10 @@ struct map64 *map64__new(void)
 {
 	struct map64 *m = calloc(1, sizeof(*m));
 
-	if (m && map64__resize(m, 16)) {
+	if (!m)
+		return NULL;
+	m->seed = hash__seed();
+	if (map64__resize(m, 16)) {
 		free(m);
 		return NULL;
 	}
@@ -97,7 +111,7 @@ void map64__free(struct map64 *m)
 
 uint64_t *map64__get(const struct map64 *m, uint64_t key)
 {
-	size_t at = mix64(key) & m->mask;
+	size_t at = mix64(key ^ m->seed) & m->mask;
 
 	for (; m->state[at] != SLOT_FREE; at = (at + 1) & m->mask)
 		if (m->state[at] == SLOT_USED && m->slots[at].key == key)
@@ -120,7 +134,7 @@ uint64_t *map64__put(struct map64 *m, uint64_t key, uint64_t value)
 		if (map64__resize(m, slots))
 			return NULL;
 	}
-	for (at = mix64(key) & m->mask; m->state[at] == SLOT_USED; at = (at + 1) & m->mask)
+	for (at = mix64(key ^ m->seed) & m->mask; m->state[at] == SLOT_USED; at = (at + 1) & m->mask)
 		;
 	if (m->state[at] == SLOT_GONE)
 		m->gone--;

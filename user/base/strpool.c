@@ -30,6 +30,7 @@ struct strpool {
 	uint32_t mask;
 	struct strpool_chunk *chunks;
 	size_t bytes, max_strings, max_bytes;
+	uint64_t seed;
 	uint32_t full_id; /* outside both limits, so that the pool can always say it is full */
 };
 
@@ -44,6 +45,7 @@ struct strpool *strpool__new(size_t max_strings, size_t max_bytes)
 		max_strings = UINT32_MAX - 2;
 	p->max_strings = max_strings;
 	p->max_bytes = max_bytes ? max_bytes : SIZE_MAX;
+	p->seed = hash__seed();
 	p->cap = 64;
 	p->mask = 127;
 	p->entries = calloc(p->cap, sizeof(*p->entries));
@@ -148,7 +150,7 @@ static uint32_t strpool__find(const struct strpool *p, const char *s, size_t len
 
 static uint32_t strpool__add(struct strpool *p, const char *s, size_t len, bool limited)
 {
-	uint64_t h = hash__bytes(s, len, 0);
+	uint64_t h = hash__mix(hash__bytes(s, len, p->seed), len);
 	uint32_t hash = (uint32_t)(h ^ (h >> 32)), slot, id;
 	char *str;
 

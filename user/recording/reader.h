@@ -17,7 +17,7 @@ struct recording_state {
 	uint64_t segments, bad_segments;
 	uint64_t trailing_bytes;  /* after the last whole segment */
 	uint64_t events;          /* in all blocks */
-	uint64_t first_ts, last_ts; /* of all events and ends; 0 when there are none */
+	uint64_t first_ts, last_ts; /* of all events, spans' ends included; 0 when there are none */
 	uint64_t bytes;           /* of the file */
 };
 
@@ -25,6 +25,7 @@ struct recording_block { /* index entry */
 	uint32_t thread, stream;
 	uint32_t count;
 	uint64_t first_ts, last_ts; /* last_ts: greatest event ts (starts of spans) */
+	uint64_t last_end;          /* greatest ts + dur */
 	uint64_t pos;               /* opaque to callers */
 };
 
@@ -54,21 +55,31 @@ const struct warning_info *recording__warning(const struct recording *r, size_t 
 size_t recording__n_blocks(const struct recording *r);
 const struct recording_block *recording__block(const struct recording *r, size_t i);
 
-/* End of an announced span; NULL: never seen (the recording ended first). Arguments included. */
+/* End of an announced span; NULL: never seen (the recording ended first). Arguments included.
+ * Lives as long as the recording. */
 const struct span_end *recording__span_end(const struct recording *r, uint64_t open_id);
 
-/* Walks the events of one block in order. Small, reusable, no allocation per event. */
+/*
+ * Walks the events of one block in order. Small, reusable, no allocation per event. The bytes of
+ * the block lie in a buffer of the recording, which takes it back when the last event has been
+ * read, when the same reader starts another block, or by block_reader__stop().
+ */
 struct block_reader {
 	const struct recording *r;
-	struct cursor c;
-	uint32_t left;
-	uint64_t ts;
-	const uint32_t *names; /* segment-local string id -> pool id */
-	uint32_t n_names;
+	struct block_slot *slot;
+	uint64_t serial;
+	const uint8_t *p, *end;
+	uint32_t left; /* events not read yet; 0 after damage */
+	uint64_t ts, id;
+	uint64_t last_ts, last_end; /* no event is later, none lasts longer */
 	struct event_arg args[EVENT_MAX_ARGS];
+	char strings[256]; /* of the last event, when the buffer is gone already */
 };
 int block_reader__init(struct block_reader *br, const struct recording *r, size_t block);
-/* 1: *@ev is filled (its args live until the next call), 0: end, -EBADMSG: damaged. */
+/* 1: *@ev is filled (its args live until the next call), 0: end, -EBADMSG: damaged. Kinds of
+ * later versions are passed over. Times never decrease; ts + dur does not overflow. */
 int block_reader__next(struct block_reader *br, struct event *ev);
+/* Gives up a block that was not read to its end. */
+void block_reader__stop(struct block_reader *br);
 
 #endif
