@@ -192,14 +192,18 @@ $(PC): packaging/libclika-prof.pc.in $(O)/.flags Makefile
 
 # ---- tests ---------------------------------------------------------------------------------------
 
-# Unit tests of the tool's own helpers link the tool without its main().
+# Unit tests of the tool's own helpers link what they need of the tool.
 $(UNIT_TESTS) $(GOLDEN_TESTS) $(BPF_TESTS): $(O)/tests/%: $(O)/obj/tests/%.o $(COMMON_OBJS) $(STATIC) \
 		$(O)/.common-list
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< $(COMMON_OBJS) $(EXTRA_OBJS) $(STATIC) -lcmocka $(LDLIBS)
-$(filter $(O)/tests/unit/test_cli%,$(UNIT_TESTS)): EXTRA_OBJS = $(CLI_PARTS)
-$(filter $(O)/tests/unit/test_cli%,$(UNIT_TESTS)): $(CLI_PARTS)
+CLI_TESTS := $(filter $(O)/tests/unit/test_cli%,$(UNIT_TESTS))
+$(CLI_TESTS): EXTRA_OBJS = $(O)/obj/cli.a
+$(CLI_TESTS): $(O)/obj/cli.a
+$(O)/obj/cli.a: $(CLI_PARTS) $(O)/.cli-list
+	$(Q)rm -f $@
+	$(Q)$(AR) crs $@ $(CLI_PARTS)
 $(BPF_TESTS:$(O)/%=$(O)/obj/%.o): | $(SKEL) $(TEST_SKELS)
 
 # Fixtures are what a target looks like: optimised, never with sanitizers.

@@ -37,7 +37,7 @@ static int parse_scaled(const char *s, const struct unit *units, uint64_t *out)
 		}
 	}
 	for (; units->name; units++) {
-		if (strcasecmp(p, units->name))
+		if (strcasecmp(p, units->name) != 0)
 			continue;
 		if (__builtin_mul_overflow(whole, units->factor, &value))
 			return -ERANGE;
