@@ -212,7 +212,8 @@ struct clika_marked_process {
 	size_t n_objects;
 };
 /* Calls @fn for each process that maps an object with markers (only clika's, or any provider's
- * with @all_providers); pid 0 = all that may be read. */
+ * with @all_providers); pid 0 = all that may be read. Non-zero from @fn stops and is returned;
+ * else the number of processes that this user may not look into. */
 CLIKA_API int clika_list(pid_t pid, bool all_providers,
 			 int (*fn)(void *ctx, const struct clika_marked_process *p), void *ctx,
 			 struct clika_prof_error *err);
