@@ -292,8 +292,12 @@ int clika_list(pid_t pid, bool all_providers,
 	       struct clika_prof_error *err)
 {
 	struct listing l = {
-		.all_providers = all_providers, .fn = fn, .ctx = ctx, .err = err,
-		.index = map64__new(), .seen = map64__new(),
+		.all_providers = all_providers,
+		.fn = fn,
+		.ctx = ctx,
+		.err = err,
+		.index = map64__new(),
+		.seen = map64__new(),
 	};
 	size_t i;
 	int rc = l.index && l.seen ? 0 : -ENOMEM;

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A command to record: made, held before it becomes the program, let go when probes are on. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "user/prof/recorder.h"
+
+static bool is_executable_file(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK);
+}
+
+int command__find(const char *name, char *path, size_t n, struct clika_error *err)
+{
+	const char *dirs = getenv("PATH"), *end;
+
+	if (strchr(name, '/')) {
+		snprintf(path, n, "%s", name);
+		if (is_executable_file(path))
+			return 0;
+		return error__set(err, access(name, F_OK) ? -ENOENT : -EACCES, "cannot run '%s': %s", name,
+				  access(name, F_OK) ? "no such file" : "not an executable file");
+	}
+	if (!dirs)
+		dirs = "/usr/local/bin:/usr/bin:/bin";
+	for (; *dirs; dirs = *end ? end + 1 : end) {
+		end = strchrnul(dirs, ':');
+		snprintf(path, n, "%.*s/%s", (int)(end - dirs), end == dirs ? "." : dirs, name);
+		if (is_executable_file(path))
+			return 0;
+	}
+	return error__set(err, -ENOENT, "cannot run '%s': not found in PATH", name);
+}
+
+/* Under sudo the command is the user's, not root's: its caches and files stay theirs. */
+static void become(uid_t uid, gid_t gid)
+{
+	struct passwd *pw = getpwuid(uid);
+
+	if (pw) {
+		setenv("HOME", pw->pw_dir, 1);
+		setenv("USER", pw->pw_name, 1);
+		setenv("LOGNAME", pw->pw_name, 1);
+	}
+	if ((pw ? initgroups(pw->pw_name, gid) : setgroups(0, NULL)) || setresgid(gid, gid, gid) ||
+	    setresuid(uid, uid, uid))
+		_exit(126);
+}
+
+static void child(int go, int failed, const char *path, char *const *argv, uid_t uid, gid_t gid)
+{
+	sigset_t none;
+	char c;
+	int e;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGHUP, SIG_DFL);
+	/* The recorder has gone away before it let us go: nothing to run. */
+	if (read(go, &c, 1) != 1)
+		_exit(125);
+	if (uid != (uid_t)-1)
+		become(uid, gid);
+	execv(path, argv);
+	e = errno;
+	if (write(failed, &e, sizeof(e)) < 0)
+		_exit(126);
+	_exit(127);
+}
+
+int command__prepare(struct command *c, char *const *argv, uid_t uid, gid_t gid, struct clika_error *err)
+{
+	int go[2] = { -1, -1 }, failed[2] = { -1, -1 };
+	char path[4096];
+	int ret;
+
+	ret = command__find(argv[0], path, sizeof(path), err);
+	if (ret)
+		return ret;
+	if (pipe2(go, O_CLOEXEC) || pipe2(failed, O_CLOEXEC)) {
+		ret = error__set(err, -errno, "cannot make a pipe: %s", strerror(errno));
+		goto out;
+	}
+	c->pid = fork();
+	if (c->pid < 0) {
+		ret = error__set(err, -errno, "cannot fork: %s", strerror(errno));
+		c->pid = 0;
+		goto out;
+	}
+	if (c->pid == 0) {
+		close(go[1]);
+		close(failed[0]);
+		child(go[0], failed[1], path, argv, uid, gid);
+	}
+	close(go[0]);
+	close(failed[1]);
+	c->go = go[1];
+	c->failed = failed[0];
+	return 0;
+out:
+	for (int i = 0; i < 2; i++) {
+		if (go[i] >= 0)
+			close(go[i]);
+		if (failed[i] >= 0)
+			close(failed[i]);
+	}
+	return ret;
+}
+
+int command__go(struct command *c, struct clika_error *err)
+{
+	int e = 0;
+	ssize_t n;
+
+	if (write(c->go, "g", 1) != 1)
+		return error__set(err, -errno, "cannot start the command: %s", strerror(errno));
+	close(c->go);
+	c->go = -1;
+	/* Closed by the exec; an errno comes when that failed. */
+	do {
+		n = read(c->failed, &e, sizeof(e));
+	} while (n < 0 && errno == EINTR);
+	close(c->failed);
+	c->failed = -1;
+	if (n == (ssize_t)sizeof(e))
+		return error__set(err, -e, "cannot run the command: %s", strerror(e));
+	return 0;
+}
+
+void command__reap(struct command *c)
+{
+	int status;
+
+	if (c->pid && !c->ended && waitpid(c->pid, &status, WNOHANG) == c->pid) {
+		c->ended = true;
+		c->status = status;
+	}
+}
+
+void command__abort(struct command *c)
+{
+	if (c->go >= 0)
+		close(c->go);
+	if (c->failed >= 0)
+		close(c->failed);
+	c->go = c->failed = -1;
+}

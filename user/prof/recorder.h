@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIKA_USER_PROF_RECORDER_H
+#define CLIKA_USER_PROF_RECORDER_H
+
+#include <clika/prof.h>
+
+#include "user/probe/files.h"
+#include "user/probe/mmaps.h"
+#include "user/stream/harvest.h"
+#include "user/stream/ring.h"
+
+/* A process that was asked for, or the command that was started. */
+struct root_target {
+	pid_t pid;       /* in the caller's namespace */
+	int pidfd;
+	bool ended;
+};
+
+struct command {
+	pid_t pid;       /* 0 = none */
+	int go;          /* written to let it exec; -1 when done */
+	int failed;      /* reads the errno of an exec that failed */
+	bool ended;
+	int status;
+};
+
+struct clika_recorder {
+	struct clika_recorder_opts o; /* strings below are copies */
+	char *output_dir, *path, *tag;
+	struct logger log;
+	struct features features;
+
+	struct strpool *pool;
+	struct recording_writer *w;
+	int recording_fd;
+	struct chain_env env;
+	struct attacher *attacher;
+	struct files *files;
+	struct mmaps *mmaps;
+	struct ring *ring;
+	struct names *names;
+	struct people *people;
+	struct decoder *decoder;
+	int epoll;
+
+	struct root_target *roots;
+	size_t n_roots;
+	struct command command;
+
+	uint64_t attach_ts, start_ts, stop_ts;
+	uint64_t capture;      /* id of the session's own capture, 0 = not open */
+	uint64_t capture_at;   /* opens then */
+	uint64_t pass;         /* drain passes so far */
+	uint64_t last_flush, last_anchor, last_look;
+	unsigned idle;         /* passes in a row without data */
+	size_t pending_limit;
+	bool started, stopped, full, ended;
+	uint64_t extra_lost;   /* records that the writer refused */
+	uint64_t mmaps_lost_told;
+	struct map64 *dead_pidfds;
+};
+
+/* targets.c */
+int recorder__find_targets(struct clika_recorder *r, struct clika_error *err);
+int recorder__scan_targets(struct clika_recorder *r, struct clika_error *err);
+/* Looks at every mapping of a process; attaches to what it finds. */
+int recorder__scan_process(struct clika_recorder *r, pid_t lpid, struct person_process *proc,
+			   struct clika_error *err);
+void recorder__new_mappings(struct clika_recorder *r);
+bool recorder__targets_left(struct clika_recorder *r);
+/* Takes note of buffers that exist already: nothing older than now enters. */
+void recorder__position_buffers(struct clika_recorder *r, struct person_process *proc);
+
+/* launch.c */
+int command__prepare(struct command *c, char *const *argv, uid_t uid, gid_t gid, struct clika_error *err);
+int command__find(const char *name, char *path, size_t n, struct clika_error *err);
+int command__go(struct command *c, struct clika_error *err);
+void command__reap(struct command *c);
+void command__abort(struct command *c);
+
+/* account.c */
+void recorder__account(struct clika_recorder *r, bool final);
+void recorder__totals(const struct clika_recorder *r, struct count_info *c, uint64_t *unknown);
+
+/* drain.c */
+int recorder__drain(struct clika_recorder *r, struct clika_error *err);
+int recorder__barrier(struct clika_recorder *r, struct clika_error *err);
+int recorder__write_out(struct clika_recorder *r, struct clika_error *err);
+int recorder__on_record(void *ctx, const void *rec, size_t size);
+
+int prof_error__set(struct clika_prof_error *to, int code, const struct clika_error *from);
+
+#endif

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whom to record: roots and their children, what they map, what they map later. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define CLIKA_ABI_ONLY
+#include <clika/markers.h>
+
+#include "user/prof/recorder.h"
+
+static int pidfd_open(pid_t pid)
+{
+	return syscall(SYS_pidfd_open, pid, 0);
+}
+
+static int add_root(struct clika_recorder *r, pid_t pid, struct clika_error *err)
+{
+	struct root_target *more;
+	int fd = pidfd_open(pid);
+
+	if (fd < 0)
+		return error__set(err, -ESRCH, "no process %d: it has ended, or belongs to another pid "
+				  "namespace", (int)pid);
+	if (proc__is_32bit(pid)) {
+		close(fd);
+		return error__set(err, -ENOTSUP, "pid %d is 32-bit, not supported", (int)pid);
+	}
+	more = realloc(r->roots, (r->n_roots + 1) * sizeof(*more));
+	if (!more) {
+		close(fd);
+		return error__set(err, -ENOMEM, "out of memory");
+	}
+	r->roots = more;
+	r->roots[r->n_roots++] = (struct root_target){ .pid = pid, .pidfd = fd };
+	return 0;
+}
+
+int recorder__find_targets(struct clika_recorder *r, struct clika_error *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < r->o.n_pids && !ret; i++) {
+		if (r->o.pids[i] == getpid())
+			return error__set(err, -EINVAL, "pid %d is the recorder itself", (int)getpid());
+		ret = add_root(r, r->o.pids[i], err);
+	}
+	if (r->command.pid)
+		ret = add_root(r, r->command.pid, err);
+	return ret;
+}
+
+/* --- tasks that exist ------------------------------------------------------------------------ */
+
+struct task_list {
+	struct attacher *a;
+	struct wire_task_info *t;
+	size_t n, cap;
+	bool failed;
+};
+
+static int list_task(void *ctx, const struct wire_task_info *t)
+{
+	struct task_list *l = ctx;
+
+	if (l->n == l->cap) {
+		size_t cap = l->cap ? l->cap * 2 : 256;
+		struct wire_task_info *more = realloc(l->t, cap * sizeof(*more));
+
+		if (!more) {
+			l->failed = true;
+			return -ENOMEM;
+		}
+		l->t = more;
+		l->cap = cap;
+	}
+	l->t[l->n++] = *t;
+	return 0;
+}
+
+static const struct wire_task_info *find_leader(const struct task_list *l, pid_t lpid)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->t[i].task.tgid == l->t[i].task.tid &&
+		    attacher__local_pid(l->a, &l->t[i]) == (uint32_t)lpid)
+			return &l->t[i];
+	return NULL;
+}
+
+/* The thread of @tgid that calls itself @ns_tid. */
+static const struct wire_task_info *find_thread(const struct task_list *l, uint32_t tgid, uint32_t ns_tid)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (l->t[i].task.tgid == tgid && l->t[i].level < WIRE_NS_LEVELS &&
+		    l->t[i].numbers[l->t[i].level] == ns_tid)
+			return &l->t[i];
+	return NULL;
+}
+
+/* --- what a process maps ---------------------------------------------------------------------- */
+
+struct scan {
+	struct clika_recorder *r;
+	struct person_process *proc;
+	pid_t lpid;
+	struct clika_error *err;
+	int first_error;
+};
+
+static void note_object(struct clika_recorder *r, struct person_process *proc, uint32_t number,
+			const struct proc_map *m)
+{
+	const struct probed_file *f = files__get(r->files, number);
+	uint64_t vaddr;
+
+	if (!proc || !f || !f->batched || !elf_file__vaddr(f->elf, m->offset, &vaddr))
+		return;
+	people__add_object(proc, m->start - vaddr + f->note.object_vaddr, number);
+}
+
+static int scan_mapping(void *ctx, const struct proc_map *m)
+{
+	struct scan *s = ctx;
+	struct clika_error err = { 0 };
+	uint32_t number;
+	int ret;
+
+	if (!m->exec)
+		return 0;
+	ret = files__mapped(s->r->files, s->lpid, m, &number, &err);
+	if (ret) {
+		logger__log(&s->r->log, LOG_WARN, "attach", "pid %d: %s", (int)s->lpid, err.msg);
+		if (!s->first_error) {
+			s->first_error = ret;
+			if (s->err)
+				*s->err = err;
+		}
+	}
+	if (number != UINT32_MAX)
+		note_object(s->r, s->proc, number, m);
+	return 0;
+}
+
+int recorder__scan_process(struct clika_recorder *r, pid_t lpid, struct person_process *proc,
+			   struct clika_error *err)
+{
+	struct scan s = { .r = r, .proc = proc, .lpid = lpid, .err = err };
+	int ret = proc__maps(lpid, scan_mapping, &s);
+
+	return ret < 0 ? ret : s.first_error;
+}
+
+/* --- buffers that exist ------------------------------------------------------------------------- */
+
+struct positioning {
+	struct clika_recorder *r;
+	struct person_process *proc;
+	uint32_t file;
+	struct task_list tasks;
+	bool listed;
+};
+
+static int position_buffer(void *ctx, const struct seen_buffer *s)
+{
+	struct positioning *p = ctx;
+	const struct wire_task_info *t;
+	struct person_thread *th;
+	struct thread_buffer *b;
+
+	if (s->dead)
+		return 0;
+	if (!p->listed) {
+		attacher__tasks(p->r->attacher, list_task, &p->tasks, NULL);
+		p->listed = true;
+	}
+	t = find_thread(&p->tasks, p->proc->tgid, s->tid);
+	if (!t)
+		return 0;
+	th = people__thread(p->r->people, &t->task, NULL);
+	b = th ? people__buffer(p->r->people, th, s->addr, s->born) : NULL;
+	if (!b)
+		return 0;
+	th->ns_tid = s->tid;
+	b->object = s->object;
+	b->file = p->file;
+	b->dropped = s->dropped;
+	if (!b->positioned) {
+		b->expected = s->head;
+		b->positioned = true;
+	}
+	people__rename(p->r->people, th, s->thread_name, strlen(s->thread_name), true);
+	attacher__buffer_add(p->r->attacher, t->task.tid, s->addr, p->file, s->tid);
+	return 0;
+}
+
+static void tell_names(struct clika_recorder *r, struct person_process *proc, const struct seen_names *n)
+{
+	struct person_thread *th = proc->threads;
+	struct event ev = { .ts = clock__boottime_ns() };
+
+	people__label(r->people, proc, n->label, strlen(n->label));
+	if (!n->n || !th)
+		return;
+	if (!th->hits)
+		th->hits = chain__new(&r->env, th->index);
+	for (uint32_t i = 0; th->hits && i < n->n; i++) {
+		ev.kind = n->names[i].kind == CLIKA_REC_QUEUE_NAME ? EV_QUEUE_NAME : EV_DEVICE_NAME;
+		ev.id = n->names[i].id;
+		ev.aux = (uint32_t)n->names[i].id;
+		ev.name = strpool__ids(r->pool, n->names[i].name);
+		chain__event(th->hits, &ev);
+	}
+}
+
+void recorder__position_buffers(struct clika_recorder *r, struct person_process *proc)
+{
+	struct positioning p = { .r = r, .proc = proc, .tasks = { .a = r->attacher } };
+	struct seen_names names = { 0 };
+
+	if (!proc->lpid)
+		return;
+	for (unsigned i = 0; i < proc->n_objects; i++) {
+		p.file = proc->objects[i].file;
+		memset(&names, 0, sizeof(names));
+		if (harvest__buffers(proc->lpid, proc->objects[i].addr, &names, position_buffer, &p) >= 0)
+			tell_names(r, proc, &names);
+	}
+	free(p.tasks.t);
+}
+
+/* --- attaching at the start ------------------------------------------------------------------- */
+
+static int add_process(struct clika_recorder *r, struct task_list *tasks, pid_t lpid, struct clika_error *err)
+{
+	const struct wire_task_info *t = find_leader(tasks, lpid);
+	struct person_process *proc;
+	int ret;
+
+	if (!t)
+		return error__set(err, -ESRCH, "process %d has ended", (int)lpid);
+	ret = attacher__target_add(r->attacher, t->task.tgid, t->task.start);
+	if (ret)
+		return error__set(err, ret, "cannot add process %d to the targets: %s", (int)lpid,
+				  ret == -E2BIG ? "the map is full" : strerror(-ret));
+	proc = people__process(r->people, &t->task, NULL);
+	if (!proc)
+		return error__set(err, -ENOMEM, "out of memory");
+	proc->lpid = lpid;
+	proc->info.ppid = t->ptgid;
+	proc->info.ns_pid = t->level < WIRE_NS_LEVELS ? t->numbers[t->level] : 0;
+	return 0;
+}
+
+struct descent {
+	struct clika_recorder *r;
+	struct task_list *tasks;
+	struct clika_error *err;
+};
+
+static int add_descendant(void *ctx, pid_t pid)
+{
+	struct descent *d = ctx;
+
+	/* One that ends meanwhile is no error. */
+	add_process(d->r, d->tasks, pid, NULL);
+	return 0;
+}
+
+static int scan_known(void *ctx, struct person_process *proc)
+{
+	struct descent *d = ctx;
+
+	if (proc->lpid && (!d->r->command.pid || (pid_t)proc->lpid != d->r->command.pid)) {
+		struct clika_error err = { 0 };
+		int ret = recorder__scan_process(d->r, proc->lpid, proc, &err);
+
+		if (ret && ret != -ESRCH && d->err && !d->err->code)
+			*d->err = err;
+	}
+	return 0;
+}
+
+static int position_known(void *ctx, struct person_process *proc)
+{
+	recorder__position_buffers(ctx, proc);
+	return 0;
+}
+
+/* A command's file before it runs, so that its first marker is already heard. */
+static int attach_command(struct clika_recorder *r, struct clika_error *err)
+{
+	__cleanup_close int fd = -1;
+	char path[4096], *real;
+	uint32_t number;
+	int ret;
+
+	ret = command__find(r->o.argv[0], path, sizeof(path), err);
+	if (ret)
+		return ret;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return 0; /* execute permission only: its mappings will tell */
+	real = realpath(path, NULL);
+	ret = files__opened(r->files, fd, real ? real : path, &number, err);
+	free(real);
+	return ret;
+}
+
+static int system_process(void *ctx, pid_t pid)
+{
+	struct descent *d = ctx;
+	const struct wire_task_info *t = find_leader(d->tasks, pid);
+	struct person_process *proc;
+
+	if (pid == getpid() || !t)
+		return 0;
+	proc = people__process(d->r->people, &t->task, NULL);
+	if (!proc)
+		return -ENOMEM;
+	proc->lpid = pid;
+	recorder__scan_process(d->r, pid, proc, NULL);
+	if (!proc->n_objects) {
+		/* Nothing of ours in there: not kept; its first record would make it again. */
+		proc->ended = 1;
+		people__forget_quiet(d->r->people, proc);
+	} else if (d->r->o.uid < 0 && !d->r->o.comm && !d->r->o.cgroup) {
+		/* Known as a target before its first hit: killed before that, it is drained all the same. */
+		attacher__target_add(d->r->attacher, t->task.tgid, t->task.start);
+	}
+	return 0;
+}
+
+int recorder__scan_targets(struct clika_recorder *r, struct clika_error *err)
+{
+	struct task_list tasks = { .a = r->attacher };
+	struct descent d = { r, &tasks, err };
+	int ret = attacher__tasks(r->attacher, list_task, &tasks, err);
+
+	for (size_t i = 0; i < r->n_roots && !ret; i++) {
+		ret = add_process(r, &tasks, r->roots[i].pid, err);
+		if (!ret && !r->o.no_follow)
+			proc__descendants(r->roots[i].pid, add_descendant, &d);
+	}
+	if (!ret && r->command.pid)
+		ret = attach_command(r, err);
+	if (!ret && r->o.target == CLIKA_TARGET_SYSTEM)
+		ret = proc__each(system_process, &d);
+	else if (!ret)
+		people__each_process(r->people, scan_known, &d);
+	if (!ret)
+		people__each_process(r->people, position_known, r);
+	if (!ret && err && err->code && !files__n_sites(r->files))
+		ret = err->code;
+	free(tasks.t);
+	return ret;
+}
+
+/* --- mappings made later -------------------------------------------------------------------------- */
+
+static void new_mapping(void *ctx, const struct mmap_event *e)
+{
+	struct clika_recorder *r = ctx;
+	struct proc_map m = { .start = e->addr, .end = e->addr + e->len, .offset = e->pgoff,
+			      .dev_major = e->maj, .dev_minor = e->min, .inode = e->ino,
+			      .exec = true, .path = e->path };
+	size_t had = files__count(r->files);
+	struct person_process *proc;
+	struct clika_error err = { 0 };
+	uint32_t number;
+
+	if (e->path[0] != '/' || e->pid == (uint32_t)getpid() ||
+	    files__is_dull(r->files, e->maj, e->min, e->ino, e->ino_generation))
+		return;
+	/* In a nested pid namespace the event's number is not the map's key; there every process that
+	 * is visible at all is looked at. */
+	if (r->o.target != CLIKA_TARGET_SYSTEM && attacher__level(r->attacher) == 0 &&
+	    !attacher__is_target(r->attacher, e->pid))
+		return;
+	if (files__mapped(r->files, e->pid, &m, &number, &err))
+		logger__log(&r->log, LOG_WARN, "attach", "pid %u: %s", e->pid, err.msg);
+	if (number == UINT32_MAX) {
+		files__set_dull(r->files, e->maj, e->min, e->ino, e->ino_generation);
+		return;
+	}
+	if (files__count(r->files) == had)
+		return;
+	/* First seen now: buffers may have been made before its probes were on. */
+	proc = people__newest(r->people, e->pid, 0);
+	if (proc) {
+		note_object(r, proc, number, &m);
+		recorder__position_buffers(r, proc);
+	}
+	if (r->started)
+		logger__log(&r->log, LOG_INFO, "attach", "%s: attached as pid %u mapped it; markers before "
+			    "that moment are not in the recording", e->path, e->pid);
+}
+
+void recorder__new_mappings(struct clika_recorder *r)
+{
+	uint64_t lost;
+
+	if (!r->mmaps)
+		return;
+	mmaps__drain(r->mmaps, new_mapping, r);
+	lost = mmaps__lost(r->mmaps);
+	if (lost != r->mmaps_lost_told) {
+		r->mmaps_lost_told = lost;
+		writer__warning(r->w, "mappings-lost",
+				"the kernel dropped notices of new mappings: files mapped at that moment may "
+				"have been attached late or not at all");
+	}
+}
+
+bool recorder__targets_left(struct clika_recorder *r)
+{
+	bool left = false;
+
+	command__reap(&r->command);
+	if (r->command.pid)
+		return !r->command.ended;
+	if (r->o.target == CLIKA_TARGET_SYSTEM)
+		return true;
+	for (size_t i = 0; i < r->n_roots; i++) {
+		struct pollfd p = { .fd = r->roots[i].pidfd, .events = POLLIN };
+
+		if (!r->roots[i].ended && poll(&p, 1, 0) > 0)
+			r->roots[i].ended = true;
+		left |= !r->roots[i].ended;
+	}
+	return left || (!r->o.no_follow && attacher__targets(r->attacher) > 0);
+}
