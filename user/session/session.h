@@ -36,12 +36,14 @@ struct track {
 	const struct process_info *proc;
 	const struct thread_info *info;
 	const char *name; /* never NULL; thread name, else comm, else "" */
+	bool used;  /* has events, and passes the filter of processes and threads */
+	bool leads; /* the first used one of its process */
 };
 
 struct session_capture {
 	const struct capture_info *info;
 	const char *tag;
-	uint64_t begin, end; /* end: of the recording when still open */
+	uint64_t begin, end; /* [begin, end); end: of the recording when still open */
 	bool open;
 };
 
@@ -50,10 +52,15 @@ const struct strpool *session__names(const struct session *s);
 const char *session__str(const struct session *s, uint32_t id);
 size_t session__n_tracks(const struct session *s);
 const struct track *session__track(const struct session *s, size_t i);
-size_t session__n_captures(const struct session *s); /* at most 64 are told apart */
+/* Sorted by begin. With a tag filter only those with the tag. */
+size_t session__n_captures(const struct session *s);
 const struct session_capture *session__capture(const struct session *s, size_t i);
+/* Its bit in item.captures; from the 63rd on all share one. */
+uint64_t session__capture_bit(size_t i);
 uint64_t session__begin(const struct session *s); /* ns: bounds of the recording (or of the filter) */
 uint64_t session__end(const struct session *s);
+/* Begin of the whole recording whatever the filter: no item lies before it. */
+uint64_t session__origin(const struct session *s);
 /* CLOCK_REALTIME of a CLOCK_BOOTTIME moment, by the nearest anchor at or before it. */
 uint64_t session__realtime(const struct session *s, uint64_t boottime);
 
@@ -61,6 +68,9 @@ uint64_t session__realtime(const struct session *s, uint64_t boottime);
 struct session_counts {
 	uint64_t spans, instants, counters, asyncs, flows, memory, requests;
 	uint64_t unfinished, no_begin, clipped, orphan_ends, bad_times, late; /* late: caused work */
+	uint64_t damaged;   /* blocks that could not be read to their end */
+	uint64_t forgotten; /* flows, async spans, requests, allocations given up: too many alive */
+	uint64_t outside;   /* spans left out because they belong to no capture */
 };
 const struct session_counts *session__counts(const struct session *s);
 
@@ -84,6 +94,7 @@ struct open_span {
 	uint64_t child_ns;         /* so far */
 	uint64_t captures;         /* bit i: belongs to capture i */
 	bool late;                 /* belongs by cause, ran after the window */
+	bool cut;                  /* reaches over the edge of a window; its times are the true ones */
 	uint64_t seq;              /* number of this span in the walk, from 1 */
 	void *user[4];             /* sinks may hang what they need here; NULL at begin */
 };
@@ -97,28 +108,37 @@ struct item {
 	uint64_t captures;        /* bit mask the item belongs to */
 	uint64_t self_ns;         /* IT_SPAN_END */
 
-	/* IT_ASYNC_*: */
+	/* IT_ASYNC_*; lane and lane_key also IT_REQUEST whose begin was seen */
 	uint64_t async_key;       /* unique for this async span in the session, never 0 */
 	uint32_t lane;            /* dense from 0 within (process, name) */
-	uint64_t begin_ts;        /* IT_ASYNC_END: of its begin; queue wait = its dur */
-	uint16_t async_flags;     /* EVS_UNFINISHED, EVS_NO_BEGIN */
+	uint64_t lane_key;        /* unique for (process, name, lane) in the session, never 0 */
+	uint64_t begin_ts;        /* of its begin; queue wait = its dur */
+	const struct event *async_begin; /* its begin, without arguments: name and category */
+	uint16_t async_flags;     /* EVS_UNFINISHED */
 
 	/* IT_FLOW: */
 	uint64_t flow_key;        /* unique for this flow in the session, never 0 */
 	uint64_t flow_wait_ns;    /* EV_FLOW_STEP / IN: since the step before; queue wait */
-	bool flow_first, flow_last; /* true ends, so that each pair gives exactly one arrow */
+	bool flow_first, flow_last; /* true ends of a flow; a FLOW_IN is the last */
+	/* STEP / IN: draw one arrow from there to here. Both ends lie in spans of the result. */
+	bool flow_arrow;
+	uint64_t flow_from_ts;
+	const struct track *flow_from;
 
 	/* IT_MEMORY: after this event */
 	uint64_t bytes;           /* of the block, also for frees; 0 = not known */
 	bool older;               /* freed, but allocated before the recording */
 	int64_t current, reserved;/* bytes in use / reserved by pools: process and device */
 	uint64_t alloc_ts;        /* frees: when it was allocated, 0 = not known */
+	uint32_t alloc_pool;      /* string id: frees: as the allocation says */
 
 	/* IT_REQUEST: */
 	uint64_t request_key;     /* never 0 */
+	uint32_t request_name;    /* string id: as its begin says */
 	uint64_t since_begin_ns;  /* UINT64_MAX: begin not seen */
 	uint64_t first_ns;        /* begin to first output; UINT64_MAX: none yet */
 	uint64_t units;           /* output units so far */
+	bool request_unfinished;  /* an EV_REQUEST_END that nobody marked: closes what is left open */
 };
 
 /*

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/exporter.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct exporter_ops exporter_chrome;
+extern const struct exporter_ops exporter_summary;
+
+const struct exporter_ops *const exporters[] = {
+	&exporter_chrome,
+	&exporter_summary,
+	NULL,
+};
+
+void export_opts__init(struct export_opts *o)
+{
+	*o = (struct export_opts){ .sz = sizeof(*o), .stack_args = true, .columns = 100, .top = 30 };
+}
+
+const struct exporter_ops *exporter__find(const char *format)
+{
+	size_t i;
+
+	for (i = 0; exporters[i]; i++)
+		if (!strcmp(exporters[i]->format, format))
+			return exporters[i];
+	return NULL;
+}
+
+struct run {
+	const struct exporter_ops *ops;
+	void *state;
+	bool open;
+	int err;
+	struct clika_error why;
+};
+
+struct fan {
+	struct run *runs;
+	size_t n;
+};
+
+static void run__fail(struct run *r, int code)
+{
+	r->open = false;
+	r->err = code;
+	/* An exporter that knows more has said so itself. */
+	if (!r->why.msg[0])
+		error__set(&r->why, code, "cannot write %s: %s", r->ops->file, strerror(-code));
+}
+
+/* A job that failed gets nothing more; the walk goes on while any other wants items. */
+static int fan__item(void *ctx, const struct item *it)
+{
+	struct fan *f = ctx;
+	size_t i, left = 0;
+	int err = 0;
+
+	for (i = 0; i < f->n; i++) {
+		struct run *r = &f->runs[i];
+
+		if (!r->open)
+			continue;
+		err = r->ops->item(r->state, it);
+		if (err)
+			run__fail(r, err);
+		left += r->open;
+	}
+	return left ? 0 : err;
+}
+
+static void run__finish(struct run *r, struct export_job *job, int walk_err)
+{
+	int code;
+
+	if (r->open && walk_err)
+		run__fail(r, walk_err);
+	if (r->open) {
+		code = r->ops->close(r->state, &r->why);
+		if (code)
+			run__fail(r, code);
+	}
+	if (r->state)
+		r->ops->free(r->state);
+	if (r->open)
+		r->err = outfile__commit(job->out, &r->why);
+	else
+		outfile__abort(job->out);
+	job->out = NULL;
+}
+
+int exporter__run(struct session *s, struct export_job *jobs, size_t n, const struct export_opts *o,
+		  struct clika_error *err)
+{
+	struct run *runs = calloc(n ? n : 1, sizeof(*runs));
+	struct fan fan = { runs, n };
+	struct export_opts defaults;
+	int code, first = 0;
+	size_t i;
+
+	export_opts__init(&defaults);
+	for (i = 0; !runs && i < n; i++) {
+		outfile__abort(jobs[i].out);
+		jobs[i].out = NULL;
+	}
+	if (!runs)
+		return error__set(err, -ENOMEM, "out of memory");
+	for (i = 0; i < n; i++) {
+		runs[i].ops = jobs[i].ops;
+		code = runs[i].ops->open(s, jobs[i].out, o ? o : &defaults, &runs[i].state,
+					 &runs[i].why);
+		if (code)
+			run__fail(&runs[i], code);
+		else
+			runs[i].open = true;
+	}
+	code = session__walk(s, fan__item, &fan);
+	for (i = 0; i < n; i++) {
+		run__finish(&runs[i], &jobs[i], code);
+		if (runs[i].err && !first) {
+			first = runs[i].err;
+			error__set(err, first, "%s", runs[i].why.msg);
+		}
+	}
+	free(runs);
+	return first;
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "user/session/histogram.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SUB_BITS 6
+#define SUB (1u << SUB_BITS)
+
+/*
+ * Octave 0 holds 0..63 and octave 1 holds 64..127, each value in a bucket of its own; octave k
+ * holds [64 << (k - 1), 128 << (k - 1)) in 64 buckets of 1 << (k - 1).
+ */
+static unsigned int octave_of(uint64_t v)
+{
+	return v < SUB ? 0 : 64 - (unsigned int)__builtin_clzll(v) - SUB_BITS;
+}
+
+static unsigned int bucket_of(uint64_t v, unsigned int octave)
+{
+	return octave ? (unsigned int)(v >> (octave - 1)) - SUB : (unsigned int)v;
+}
+
+static uint64_t middle_of(unsigned int octave, unsigned int bucket)
+{
+	if (!octave)
+		return bucket;
+	return ((uint64_t)(SUB + bucket) << (octave - 1)) + ((1ull << (octave - 1)) - 1) / 2;
+}
+
+static int cover(struct histogram *h, unsigned int octave)
+{
+	unsigned int first = h->n ? h->first : octave, end = h->n ? h->first + h->n : octave;
+	uint64_t *buckets;
+
+	if (h->n && octave >= first && octave < end)
+		return 0;
+	first = octave < first ? octave : first;
+	end = octave >= end ? octave + 1 : end;
+	buckets = calloc((size_t)(end - first) * SUB, sizeof(*buckets));
+	if (!buckets)
+		return -ENOMEM;
+	if (h->n)
+		memcpy(buckets + (size_t)(h->first - first) * SUB, h->buckets,
+		       (size_t)h->n * SUB * sizeof(*buckets));
+	free(h->buckets);
+	h->buckets = buckets;
+	h->first = (uint8_t)first;
+	h->n = (uint8_t)(end - first);
+	return 0;
+}
+
+int histogram__add(struct histogram *h, uint64_t value)
+{
+	unsigned int octave = octave_of(value);
+	int err = cover(h, octave);
+
+	if (err)
+		return err;
+	h->buckets[(size_t)(octave - h->first) * SUB + bucket_of(value, octave)]++;
+	h->min = h->count && h->min < value ? h->min : value;
+	h->max = h->max > value ? h->max : value;
+	h->count++;
+	if (__builtin_add_overflow(h->sum, value, &h->sum))
+		h->sum = UINT64_MAX;
+	return 0;
+}
+
+uint64_t histogram__quantile(const struct histogram *h, unsigned int permille)
+{
+	uint64_t rank, seen = 0, v;
+	size_t i, n = (size_t)h->n * SUB;
+
+	if (!h->count)
+		return 0;
+	/* In two parts: the product of count and permille may not fit. */
+	rank = h->count / 1000 * permille + (h->count % 1000 * permille + 999) / 1000;
+	if (rank <= 1)
+		return h->min;
+	if (rank >= h->count)
+		return h->max;
+	for (i = 0; i < n; i++) {
+		seen += h->buckets[i];
+		if (seen >= rank)
+			break;
+	}
+	v = middle_of(h->first + (unsigned int)(i / SUB), (unsigned int)(i % SUB));
+	return v < h->min ? h->min : v > h->max ? h->max : v;
+}
+
+uint64_t histogram__mean(const struct histogram *h)
+{
+	return h->count ? h->sum / h->count : 0;
+}
+
+void histogram__free(struct histogram *h)
+{
+	free(h->buckets);
+	memset(h, 0, sizeof(*h));
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Judgements after the walk. Each warning names the numbers that made it one. */
+#include "user/session/stats_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* With fewer cases than this a mean says nothing. */
+#define ENOUGH 10
+#define BUSY_PERCENT 95
+#define IDLE_PERCENT 50
+/* A probed call costs microseconds; below this its time is to a large part the probe's. */
+#define PROBE_COST_NS 10000
+
+static int warn(struct stats *st, const char *code, const char *fmt, ...) CLIKA_PRINTF(3, 4);
+static int warn(struct stats *st, const char *code, const char *fmt, ...)
+{
+	struct stats_warning *w = realloc(st->warnings, (st->n_warnings + 1) * sizeof(*w));
+	va_list ap;
+	int n;
+
+	if (!w)
+		return -ENOMEM;
+	st->warnings = w;
+	w += st->n_warnings;
+	va_start(ap, fmt);
+	n = vasprintf(&w->text, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return -ENOMEM;
+	snprintf(w->code, sizeof(w->code), "%s", code);
+	st->n_warnings++;
+	return 0;
+}
+
+/* Milliseconds with three decimals, for a text that people read and programs may, too. */
+static double ms(uint64_t ns)
+{
+	return (double)ns / 1e6;
+}
+
+static const char *name_of(const struct stats *st, uint32_t id)
+{
+	return session__str(st->s, id);
+}
+
+static int warn_recorder(struct stats *st)
+{
+	const struct recording *r = session__recording(st->s);
+	const struct warning_info *w;
+	int err = 0;
+	size_t i;
+
+	for (i = 0; !err && i < recording__n_warnings(r); i++) {
+		w = recording__warning(r, i);
+		err = warn(st, w->code ? w->code : "recorder", "%s", w->text ? w->text : "");
+	}
+	return err;
+}
+
+static int warn_file(struct stats *st)
+{
+	const struct recording_state *f = recording__state(session__recording(st->s));
+	const struct session_counts *n = session__counts(st->s);
+	int err = 0;
+
+	if (f->incomplete)
+		err = warn(st, "incomplete",
+			   "the recorder did not finish the file: everything up to its last whole "
+			   "segment is here (%llu segments, %llu bytes after them)",
+			   (unsigned long long)f->segments, (unsigned long long)f->trailing_bytes);
+	if (!err && (f->bad_segments || n->damaged))
+		err = warn(st, "damaged", "%llu segments and %llu blocks of the file are damaged "
+			   "and left out", (unsigned long long)f->bad_segments,
+			   (unsigned long long)n->damaged);
+	return err;
+}
+
+static int warn_losses(struct stats *st)
+{
+	const struct recording *r = session__recording(st->s);
+	const struct count_info *n = recording__counts(r);
+	uint64_t lost = 0, at_most = 0;
+	size_t i;
+
+	for (i = 0; i < recording__n_losses(r); i++) {
+		lost += recording__loss(r, i)->records;
+		at_most += recording__loss(r, i)->at_most;
+	}
+	if (lost)
+		return warn(st, "lost", "%llu of %llu records are lost%s: totals below are too small",
+			    (unsigned long long)lost, (unsigned long long)n->emitted,
+			    at_most ? ", and perhaps more" : "");
+	if (at_most)
+		return warn(st, "lost", "up to %llu records may be lost: what was in memory that "
+			    "could not be read is not known", (unsigned long long)at_most);
+	return 0;
+}
+
+static int warn_spans(struct stats *st)
+{
+	const struct session_counts *n = session__counts(st->s);
+	int err = 0;
+
+	if (n->unfinished)
+		err = warn(st, "unfinished", "%llu spans have no end: they are closed where their "
+			   "thread or the recording ended", (unsigned long long)n->unfinished);
+	if (!err && n->clipped)
+		err = warn(st, "clipped", "%llu spans ran past the span around them and are cut "
+			   "there: markers of one thread that do not nest",
+			   (unsigned long long)n->clipped);
+	if (!err && n->orphan_ends)
+		err = warn(st, "orphan-ends", "%llu ends of async spans or requests have no begin "
+			   "in the recording", (unsigned long long)n->orphan_ends);
+	if (!err && n->bad_times)
+		err = warn(st, "bad-times", "%llu events carry times outside the recording and are "
+			   "left out", (unsigned long long)n->bad_times);
+	if (!err && n->forgotten)
+		err = warn(st, "too-many-alive", "%llu flows, async spans, requests or allocations "
+			   "were given up because too many were never ended",
+			   (unsigned long long)n->forgotten);
+	return err;
+}
+
+static int warn_waits(struct stats *st)
+{
+	const struct wait_stats *w;
+	uint64_t wait, run;
+	int err = 0;
+	size_t i;
+
+	for (i = 0; !err && i < st->n_waits; i++) {
+		w = &st->waits[i];
+		if (w->wait.count < ENOUGH || !w->ran)
+			continue;
+		wait = histogram__mean(&w->wait);
+		run = w->ran_ns / w->ran;
+		if (wait > run)
+			err = warn(st, "queue-wait",
+				   "\"%s\" waits %.3f ms on average and then runs %.3f ms: the "
+				   "queue costs more than the work (more workers, or larger batches)",
+				   name_of(st, w->name), ms(wait), ms(run));
+	}
+	return err;
+}
+
+static unsigned int percent(uint64_t part, uint64_t of)
+{
+	return of ? (unsigned int)((double)part * 100 / (double)of) : 0;
+}
+
+/* One thread does everything while the others of its process have room. */
+static int warn_bottleneck(struct stats *st, size_t from, size_t to)
+{
+	const struct thread_stats *busiest = NULL, *t;
+	size_t i, idle = 0, used = 0;
+
+	for (i = from; i < to; i++) {
+		t = &st->threads[i];
+		if (!t->spans)
+			continue;
+		used++;
+		if (!busiest || t->busy_ns > busiest->busy_ns)
+			busiest = t;
+		idle += percent(t->busy_ns, st->observed_ns) < IDLE_PERCENT;
+	}
+	if (used < 2 || idle < used - 1 || percent(busiest->busy_ns, st->observed_ns) < BUSY_PERCENT)
+		return 0;
+	return warn(st, "one-busy-thread",
+		    "thread %u \"%s\" of process %u is busy %u %% of the time, while the other %zu "
+		    "are below %d %%", busiest->track->tid, busiest->track->name,
+		    busiest->track->pid, percent(busiest->busy_ns, st->observed_ns), used - 1,
+		    IDLE_PERCENT);
+}
+
+static int warn_threads(struct stats *st)
+{
+	size_t from, to;
+	int err = 0;
+
+	for (from = 0; !err && from < st->n_threads; from = to) {
+		for (to = from + 1; to < st->n_threads; to++)
+			if (st->threads[to].track->process != st->threads[from].track->process)
+				break;
+		err = warn_bottleneck(st, from, to);
+	}
+	return err;
+}
+
+static int warn_probe_cost(struct stats *st)
+{
+	const struct op_stats *op;
+	uint64_t p50;
+	int err = 0, told = 0;
+	size_t i;
+
+	for (i = 0; !err && i < st->n_ops && told < 3; i++) {
+		op = &st->ops[i];
+		p50 = histogram__quantile(&op->dur, 500);
+		if (!(op->flags & EVS_FUNCTION) || op->dur.count < 1000 || p50 >= PROBE_COST_NS)
+			continue;
+		told++;
+		err = warn(st, "probe-cost",
+			   "half of the %llu calls of \"%s\" take less than %.3f ms, which is near "
+			   "what its probes cost: the call alone is shorter",
+			   (unsigned long long)op->dur.count, name_of(st, op->name), ms(p50 + 1));
+	}
+	return err;
+}
+
+static int warn_requests(struct stats *st)
+{
+	const struct request_stats *r;
+	int err = 0;
+	size_t i;
+
+	for (i = 0; !err && i < st->n_requests; i++) {
+		r = &st->requests[i];
+		if (r->unfinished)
+			err = warn(st, "open-requests",
+				   "%llu of %llu requests \"%s\" have no end: latencies are of "
+				   "those that ended", (unsigned long long)r->unfinished,
+				   (unsigned long long)r->begun, name_of(st, r->name));
+	}
+	return err;
+}
+
+int stats__warn(struct stats *st)
+{
+	static int (*const all[])(struct stats *) = {
+		warn_file,  warn_losses,  warn_recorder,   warn_spans,
+		warn_waits, warn_threads, warn_probe_cost, warn_requests,
+	};
+	size_t i;
+	int err = 0;
+
+	for (i = 0; !err && i < ARRAY_SIZE(all); i++)
+		err = all[i](st);
+	return err;
+}
