@@ -94,7 +94,6 @@ STATIC := $(O)/libclika-prof.a
 SHARED := $(O)/libclika-prof.so.$(VERSION)
 CLI := $(O)/clika-bpf-prof
 DIGITS := $(if $(DIGITS_SRCS),$(O)/digits)
-PC := $(O)/libclika-prof.pc
 
 .PHONY: all lib bpf bpf-arm64 tests tests-user fixtures deps deps-test deps-dev deps-bench demo check check-headers check-layers \
 	check-format check-tidy check-man format bench fuzz fuzzers install uninstall clean FORCE
@@ -102,7 +101,7 @@ PC := $(O)/libclika-prof.pc
 .SUFFIXES:
 .SECONDARY:
 
-all: lib $(CLI) $(DIGITS) $(PC)
+all: lib $(CLI) $(DIGITS)
 lib: $(STATIC) $(SHARED)
 
 # Rebuild when compiler, flags or the list of files change, not only when a file does.
@@ -186,10 +185,6 @@ $(O)/digits: $(DIGITS_OBJS) $(O)/.digits-list
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(DIGITS_OBJS) -lm -lpthread
 
-$(PC): packaging/libclika-prof.pc.in $(O)/.flags Makefile
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
-
 # ---- tests ---------------------------------------------------------------------------------------
 
 # Unit tests of the tool's own helpers link what they need of the tool.
@@ -244,7 +239,9 @@ $(B)/tests/fuzz/%: tests/fuzz/%.c $(LIB_SRCS) $(wildcard $(LIB_ROOMS:%=%/*.h) in
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(CPPFLAGS) $(FUZZ_FLAGS) -Wl,--as-needed -o $@ $< $(LIB_SRCS) $(LDLIBS)
 fuzzers: $(FUZZERS)
-fuzz: fuzzers
+fuzz: deps
+	@tools/install-deps.sh --fuzz
+	@$(MAKE) --no-print-directory fuzzers
 	$(Q)for f in $(FUZZERS); do tools/fuzz-one.sh $$f $(FUZZ_SECONDS) || exit 1; done
 
 # ---- what a user runs ------------------------------------------------------------------------------
@@ -291,7 +288,8 @@ bench: deps-bench
 
 # ---- install -----------------------------------------------------------------------------------------
 
-install: all
+# Whoever builds is an ordinary user: under sudo this makes nothing, so that build/ stays his.
+install: $(if $(filter 0,$(shell id -u)),$(if $(wildcard $(CLI)),,all),all)
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/clika \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(COMPDIR)
 	install -m 0755 $(CLI) $(DESTDIR)$(BINDIR)/
@@ -299,7 +297,10 @@ install: all
 	install -m 0755 $(SHARED) $(DESTDIR)$(LIBDIR)/
 	ln -sf libclika-prof.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libclika-prof.so.$(SOVERSION)
 	ln -sf libclika-prof.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libclika-prof.so
-	install -m 0644 $(PC) $(DESTDIR)$(LIBDIR)/pkgconfig/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
+		-e 's|@VERSION@|$(VERSION)|' packaging/libclika-prof.pc.in \
+		> $(DESTDIR)$(LIBDIR)/pkgconfig/libclika-prof.pc
+	chmod 0644 $(DESTDIR)$(LIBDIR)/pkgconfig/libclika-prof.pc
 	install -m 0644 include/clika/*.h $(DESTDIR)$(INCLUDEDIR)/clika/
 	install -m 0644 docs/man/*.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 packaging/bash-completion $(DESTDIR)$(COMPDIR)/clika-bpf-prof

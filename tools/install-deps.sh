@@ -3,7 +3,7 @@
 # Installs the distribution's packages that are missing, and says which and why. Instant, silent
 # and without root when nothing is missing.
 #
-#   install-deps.sh [--test] [--dev] [--bench]     what the build needs, and the named further sets
+#   install-deps.sh [--test] [--dev] [--bench] [--fuzz]     what the build needs, and the named further sets
 set -euo pipefail
 here=$(dirname "$0")
 
@@ -16,8 +16,11 @@ ubuntu) bpftool="linux-tools-common linux-tools-generic" perf="linux-tools-commo
 *) bpftool=bpftool perf=linux-perf ;;
 esac
 
+clang_major=$(clang -dumpversion 2>/dev/null | cut -d. -f1 || true)
+: "${clang_major:=14}"
+
 # set | found by | packages | why. "cmd:" a command, "hdr:" a header, "run:" a
-# command that works, "py:" a Python module
+# command that works, "py:" a Python module, "rt:" a runtime library of clang
 table="
 build|cmd:gcc|gcc|compiles the loader and the library
 build|cmd:g++|g++|links the C++ name demangler
@@ -39,6 +42,7 @@ test|cmd:llvm-strip|llvm|markers in stripped programs
 test|cmd:valgrind|valgrind|memory check of a live recording
 test|cmd:npm|npm nodejs|llama.cpp, the unmodified runtime of an end-to-end test
 test|py:ensurepip|python3-venv|writes that test's model
+fuzz|rt:fuzzer|libclang-rt-$clang_major-dev|make fuzz
 dev|cmd:clang-format|clang-format|make check-format
 dev|cmd:clang-tidy|clang-tidy|make check-tidy
 dev|cmd:mandoc|mandoc|checks manual pages
@@ -53,7 +57,7 @@ bench|cmd:babeltrace2|babeltrace2|a peer to measure against
 wanted=" build "
 for arg in "$@"; do
 	case $arg in
-	--test | --dev | --bench) wanted+="${arg#--} " ;;
+	--test | --dev | --bench | --fuzz) wanted+="${arg#--} " ;;
 	*)
 		echo "install-deps.sh: unknown argument $arg" >&2
 		exit 2
@@ -72,6 +76,12 @@ have() {
 		return 1
 		;;
 	run) "$what" >/dev/null 2>&1 ;;
+	rt)
+		for f in /usr/lib/llvm-*/lib/clang/*/lib/*linux*/libclang_rt."$what"*; do
+			[ -e "$f" ] && return 0
+		done
+		return 1
+		;;
 	py) python3 -c "import $what" >/dev/null 2>&1 ;;
 	esac
 }

@@ -57,7 +57,7 @@ static void reads_fractions_of_durations_exactly(void **state)
 
 static void rejects_what_is_no_duration(void **state)
 {
-	static const char *const bad[] = { "",	  " 1", "1 s", "-1",  "+1",  "s",     "1.",
+	static const char *const bad[] = { "",    " 1", "1 s", "-1",  "+1",  "s",     "1.",
 					   ".5s", "1x", "1e3", "0x1", "1s ", "1.5.5", "nan" };
 	uint64_t ns = 42;
 	size_t i;
@@ -110,9 +110,9 @@ static void reads_lists_of_pids_each_once(void **state)
 
 static void rejects_what_is_no_list_of_pids(void **state)
 {
-	static const char *const bad[] = { "",	 "0",	 "-1",	       "1,",
-					   ",1", "1,,2", "a",	       "1a",
-					   "1 ", " 1",	 "2147483648", "99999999999999999999" };
+	static const char *const bad[] = { "",   "0",    "-1",         "1,",
+					   ",1", "1,,2", "a",          "1a",
+					   "1 ", " 1",   "2147483648", "99999999999999999999" };
 	size_t i;
 
 	(void)state;
@@ -150,7 +150,7 @@ static void shows_control_and_invalid_bytes_escaped(void **state)
 		{ "gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f" },
 		{ "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80" },
 		{ "\xff\xfe", "\\xff\\xfe" },
-		{ "\xc0\xaf", "\\xc0\\xaf" }, /* overlong */
+		{ "\xc0\xaf", "\\xc0\\xaf" },          /* overlong */
 		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" }, /* surrogate */
 		{ "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" },
 		{ "\xe2\x82", "\\xe2\\x82" }, /* cut off */
@@ -247,11 +247,11 @@ static void ignores_junk_about_the_invoking_user(void **state)
 		uid_t euid;
 		const char *uid, *gid, *pkexec;
 	} junk[] = {
-		{ 0, NULL, NULL, NULL },	 { 0, "1000", NULL, NULL },
-		{ 0, "0", "0", NULL },		 { 0, "-1", "1000", NULL },
-		{ 0, "1000x", "1000", NULL },	 { 0, "", "", NULL },
-		{ 0, "4294967295", "1", NULL },	 { 0, "1", "4294967295", NULL },
-		{ 0, "4294967296", "1", NULL },	 { 0, "root", "root", NULL },
+		{ 0, NULL, NULL, NULL },         { 0, "1000", NULL, NULL },
+		{ 0, "0", "0", NULL },           { 0, "-1", "1000", NULL },
+		{ 0, "1000x", "1000", NULL },    { 0, "", "", NULL },
+		{ 0, "4294967295", "1", NULL },  { 0, "1", "4294967295", NULL },
+		{ 0, "4294967296", "1", NULL },  { 0, "root", "root", NULL },
 		{ 0, NULL, NULL, "4000000000" }, { 0, NULL, NULL, "x" },
 		{ 1000, "1001", "1001", NULL },
 	};

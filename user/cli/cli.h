@@ -24,15 +24,15 @@ enum exit_code {
 	EXIT_OK = 0,
 	EXIT_FAILED = 1,
 	EXIT_USAGE = 2,
-	EXIT_MISSING = 3, /* a privilege or a kernel feature */
-	EXIT_NO_TARGET = 4, /* not found, or gone before anything was recorded */
+	EXIT_MISSING = 3,    /* a privilege or a kernel feature */
+	EXIT_NO_TARGET = 4,  /* not found, or gone before anything was recorded */
 	EXIT_INCOMPLETE = 5, /* files were written, but the recording is not whole */
-	EXIT_ABORTED = 130, /* second Ctrl-C; what the shell makes of SIGINT */
+	EXIT_ABORTED = 130,  /* second Ctrl-C; what the shell makes of SIGINT */
 };
 
 struct cli_verb {
 	const char *name;
-	const char *summary; /* one line of --help */
+	const char *summary;               /* one line of --help */
 	int (*run)(int argc, char **argv); /* argv[0] is the verb; returns enum exit_code */
 };
 extern const struct cli_verb verb_record, verb_export, verb_list, verb_doctor;
@@ -40,25 +40,25 @@ extern const struct cli_verb verb_record, verb_export, verb_list, verb_doctor;
 /* ---- options: one table makes getopt's tables and --help --------------------------------------- */
 
 struct cli_opt {
-	int key; /* a printable character is the short option too */
+	int key;          /* a printable character is the short option too */
 	const char *name; /* long option; NULL: a heading in --help */
-	const char *arg; /* NULL = takes none */
+	const char *arg;  /* NULL = takes none */
 	const char *help; /* NULL: an alias that --help leaves out */
 };
-#define CLI_OPT_HELP \
-	{ \
-		'h', "help", NULL, "show this help" \
+#define CLI_OPT_HELP                                                                               \
+	{                                                                                          \
+		'h', "help", NULL, "show this help"                                                \
 	}
-#define CLI_OPT_END \
-	{ \
-		0, NULL, NULL, NULL \
+#define CLI_OPT_END                                                                                \
+	{                                                                                          \
+		0, NULL, NULL, NULL                                                                \
 	}
 
 struct cli_help {
-	const char *usage; /* lines after "clika-bpf-prof " */
-	const char *about; /* a paragraph */
+	const char *usage;    /* lines after "clika-bpf-prof " */
+	const char *about;    /* a paragraph */
 	const char *examples; /* whole lines */
-	const char *after; /* a paragraph at the end, or NULL */
+	const char *after;    /* a paragraph at the end, or NULL */
 };
 
 #define CLI_MAX_OPTS 48
@@ -106,7 +106,7 @@ void format__duration(char *to, size_t n, uint64_t ns); /* "12.3 s" */
 /* ---- values of options: 0, -EINVAL or -ERANGE ------------------------------------------------------ */
 
 int parse__duration(const char *s, uint64_t *ns); /* 10, 1.5s, 500ms, 20us, 100ns, 2m, 1h */
-int parse__size(const char *s, uint64_t *bytes); /* 65536, 64K, 64KiB, 16M, 1.5G */
+int parse__size(const char *s, uint64_t *bytes);  /* 65536, 64K, 64KiB, 16M, 1.5G */
 int parse__u32(const char *s, uint32_t *v);
 int parse__uid(const char *s, uid_t *uid); /* a number or a user's name */
 

@@ -161,7 +161,7 @@ static int print_json(const struct list *l)
 
 static int collect(struct list *l, pid_t pid, bool all)
 {
-	static const char *const heads[COLUMNS] = { "PID",	 "USER",    "COMMAND", "CONTAINER",
+	static const char *const heads[COLUMNS] = { "PID",       "USER",    "COMMAND", "CONTAINER",
 						    "TRANSPORT", "MARKERS", "OBJECT" };
 	struct clika_prof_error err = { 0 };
 	size_t i;

@@ -97,7 +97,7 @@ static int check_existing(const char *path, const struct owner *owner, char *why
 		if (!lstat(path, &link) && S_ISLNK(link.st_mode))
 			err = -ELOOP;
 		snprintf(why, n, "%s: %s", path,
-			 err == -ELOOP	   ? "is a symbolic link; name the folder itself"
+			 err == -ELOOP     ? "is a symbolic link; name the folder itself"
 			 : err == -ENOTDIR ? "is there already and is no folder"
 					   : strerror(-err));
 		return err;

@@ -10,7 +10,7 @@ struct record {
 	struct pid_list pids;
 	struct str_list probes, usdts, names;
 	uint64_t duration_ns; /* 0 = no limit */
-	const char *formats; /* what to export, checked */
+	const char *formats;  /* what to export, checked */
 	char default_formats[64];
 	char output[4096]; /* "" = not named */
 	bool no_export, force, quiet;

@@ -34,7 +34,7 @@ static const struct cli_opt options[] = {
 	{ 1, NULL, NULL, "Whom to record (without -p and command: the whole machine):" },
 	{ 'p', "pid", "PID,...", "running processes; may be repeated" },
 	{ OPT_NO_FOLLOW, "no-follow", NULL, "not their children and what those execute" },
-	{ OPT_COMM, "comm", "GLOB", "only processes whose command name matches" },
+	{ OPT_COMM, "comm", "NAME[*]", "only processes of this command name" },
 	{ OPT_CGROUP, "cgroup", "PATH", "only processes in this cgroup (v2) and below" },
 	{ OPT_UID, "uid", "USER", "only processes of this user" },
 	{ OPT_AS_ROOT, "as-root", NULL,
