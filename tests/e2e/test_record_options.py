@@ -73,12 +73,14 @@ class LeftOutTest(lib.Case):
         self.assertGreaterEqual(info.filtered, 500)
 
     def test_no_markers_records_functions_alone(self):
-        target = self.target("obeys")
-        recorder = self.record("-p", target.pid, "--no-markers", "--probe", "obeys:emit_steps")
-        target.send("spans 5")
-        target.result()
-        trace = recorder.stop(expect=None).trace()
-        self.assertNotIn("step", trace.names())
+        marked, functions = self.target("obeys"), self.target("func_target", "--rounds", 10, "--stay")
+        recorder = self.record("-p", f"{marked.pid},{functions.pid}", "--no-markers",
+                               "--probe", "func_target:ft_nested")
+        self.assertEqual(set(lib.semaphores(marked.pid, marked.path)), {0})
+        marked.send("spans 5")
+        marked.result()
+        functions.run()
+        self.assertSpans(recorder.stop().trace(), {"ft_nested": 10})
 
 
 @lib.needs_root

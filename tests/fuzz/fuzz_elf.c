@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Any bytes as the ELF file of a target: headers, notes, functions and their code. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "user/probe/elf_file.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct elf_file *file;
+
+static int on_site(void *ctx, const struct usdt_site *s)
+{
+	struct wire_spec specs[WIRE_MAX_ARGS];
+
+	(void)ctx;
+	argspec__parse(elf_file__ident(file)->machine, s->args, specs, NULL);
+	return 0;
+}
+
+static int on_function(void *ctx, const struct elf_func *fu)
+{
+	unsigned *left = ctx;
+	struct func_sites sites;
+	uint64_t vaddr;
+
+	func_sites__find(file, fu, &sites, NULL);
+	if (!elf_file__vaddr(file, fu->offset, &vaddr))
+		abort();
+	return --*left == 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+	struct clika_note note;
+	struct clika_error err;
+	unsigned left = 200;
+	uint8_t bytes[32];
+
+	if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+		abort();
+	if (elf_file__open(fd, "fuzz", &file, &err) == 0) {
+		if (elf_file__clika(file, &note, &err) == 1)
+			elf_file__read(file, note.probe_vaddr, bytes, sizeof(bytes));
+		elf_file__usdts(file, on_site, NULL, &err);
+		elf_file__functions(file, "*a*", on_function, &left, NULL, &err);
+		left = 200;
+		elf_file__functions(file, "std::*", on_function, &left, NULL, &err);
+		elf_file__close(file);
+	}
+	close(fd);
+	return 0;
+}
