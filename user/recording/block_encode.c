@@ -81,11 +81,14 @@ size_t block_encoder__used(const struct block_encoder *e, const uint32_t **ids)
 
 static uint32_t encoder__string(struct block_encoder *e, uint32_t id)
 {
+	size_t len;
+
 	if (!id || id > e->max_id)
 		return 0;
 	buf__append(&e->used, &id, sizeof(id));
 	e->cur.n_used++;
-	e->name_bytes += strpool__len(e->names, id);
+	len = strpool__len(e->names, id);
+	e->name_bytes += len < FMT_MAX_NAME ? len : FMT_MAX_NAME;
 	return id;
 }
 
@@ -220,7 +223,8 @@ static void encoder__add_shape(struct block_encoder *e, const struct event *ev, 
 static uint32_t encoder__shape(struct block_encoder *e, const struct event *ev)
 {
 	uint32_t pool = event_kind__fields(ev->kind) & EVF_POOL ? ev->pool : 0, at;
-	uint64_t h = (uint64_t)ev->name << 32 | (uint32_t)(ev->flags << 16 | ev->kind << 8 | ev->nargs);
+	uint64_t h = (uint64_t)ev->name << 32 |
+		     ((uint32_t)ev->flags << 16 | (uint32_t)ev->kind << 8 | ev->nargs);
 	unsigned i;
 
 	h *= 0x9e3779b97f4a7c15ull;

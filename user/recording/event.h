@@ -65,7 +65,7 @@ enum event_flags {
 };
 
 enum arg_type { ARG_I64 = 1, ARG_U64 = 2, ARG_F64 = 3, ARG_STR = 4 };
-#define EVENT_MAX_ARGS 8
+#define EVENT_MAX_ARGS 12 /* a USDT marker has up to 12, ours up to 8 */
 
 struct event_arg {
 	uint32_t key; /* string id */
