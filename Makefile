@@ -233,11 +233,20 @@ tests-user: $(UNIT_TESTS) $(GOLDEN_TESTS) fixtures
 tests: tests-user $(BPF_TESTS)
 
 FUZZ_SECONDS ?= 20
-FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE= -O1 -g -fsanitize=fuzzer,address,undefined -pthread
-$(B)/tests/fuzz/%: tests/fuzz/%.c $(LIB_SRCS) $(wildcard $(LIB_ROOMS:%=%/*.h) include/*.h include/clika/*.h) | $(SKEL)
+FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE= -O1 -g -pthread -fsanitize=address,undefined
+FUZZ_OBJS := $(LIB_SRCS:%.c=$(B)/fuzz/obj/%.o)
+$(B)/fuzz/obj/%.o: %.c $(O)/.flags | $(SKEL)
+	$(say) FUZZCC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link $(DEP) -c $< -o $@
+$(B)/fuzz/lib.a: $(FUZZ_OBJS) $(O)/.lib-list
+	$(say) AR $@
+	$(Q)rm -f $@
+	$(Q)$(AR) crs $@ $(FUZZ_OBJS)
+$(B)/tests/fuzz/%: tests/fuzz/%.c $(B)/fuzz/lib.a
 	$(say) FUZZ $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) $(CPPFLAGS) $(FUZZ_FLAGS) -Wl,--as-needed -o $@ $< $(LIB_SRCS) $(LDLIBS)
+	$(Q)$(CLANG) $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer -Wl,--as-needed -o $@ $< $(B)/fuzz/lib.a $(LDLIBS)
 fuzzers: $(FUZZERS)
 fuzz: deps
 	@tools/install-deps.sh --fuzz
@@ -288,8 +297,9 @@ bench: deps-bench
 
 # ---- install -----------------------------------------------------------------------------------------
 
-# Whoever builds is an ordinary user: under sudo this makes nothing, so that build/ stays his.
-install: $(if $(filter 0,$(shell id -u)),$(if $(wildcard $(CLI)),,all),all)
+# Under sudo nothing is built, so that nothing in build/ belongs to root.
+install: $(if $(SUDO_UID),,all)
+	@test -x $(CLI) || { echo "run 'make' first, without sudo" >&2; exit 1; }
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/clika \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(COMPDIR)
 	install -m 0755 $(CLI) $(DESTDIR)$(BINDIR)/
@@ -318,4 +328,5 @@ clean:
 -include $(LIB_OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(DIGITS_OBJS:.o=.d) $(COMMON_OBJS:.o=.d)
 -include $(BPF_OBJS:.o=.d) $(BPF_ARM64_OBJS:.o=.d) $(TEST_BPF_SRCS:tests/%.bpf.c=$(B)/tests/%.bpf.d)
 -include $(UNIT_TESTS:$(O)/%=$(O)/obj/%.d) $(GOLDEN_TESTS:$(O)/%=$(O)/obj/%.d) $(BPF_TESTS:$(O)/%=$(O)/obj/%.d)
+-include $(FUZZ_OBJS:.o=.d)
 -include $(FIXTURE_LIBS:%=%.d) $(FIXTURE_PROGS:%=%.d)

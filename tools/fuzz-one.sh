@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 fuzzer=$1
 seconds=${2:-20}
 name=$(basename "$fuzzer")
-found=build/fuzz/$name
+found=build/fuzz/found/$name
 seeds=tests/fuzz/corpus/${name#fuzz_}
 mkdir -p "$found"
 dirs=("$found")
