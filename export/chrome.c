@@ -499,12 +499,10 @@ static int chrome__close(void *state, struct clika_error *err)
 	(void)err;
 	chrome__closing_samples(c);
 	chrome_meta__loss_event(&c->j, c->s, &c->ids, session__end(c->s) - c->base);
-	json__line(&c->j);
 	json__end_array(&c->j);
 	json__key(&c->j, "otherData");
 	chrome_meta__tail(&c->j, c->s, &c->ids, c->not_finite);
 	json__end_object(&c->j);
-	json__line(&c->j);
 	return json__flush(&c->j);
 }
 

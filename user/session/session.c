@@ -101,7 +101,6 @@ static int no_such_capture(const struct session *s, struct clika_error *err)
 
 static int session__plan_captures(struct session *s, struct clika_error *err)
 {
-	struct window range = { s->opts.from, s->opts.to ? s->opts.to : UINT64_MAX };
 	size_t i, n = recording__n_captures(s->r);
 	const struct capture_info *info;
 	struct session_capture *c;
@@ -129,12 +128,33 @@ static int session__plan_captures(struct session *s, struct clika_error *err)
 	qsort(s->captures, s->n_captures, sizeof(*s->captures), by_begin);
 	for (i = 0; i < s->n_captures; i++)
 		w[i] = (struct window){ s->captures[i].begin, s->captures[i].end };
-	if (windows__init(&s->windows, w, s->n_captures, range))
+	if (windows__init(&s->windows, w, s->n_captures))
 		return error__set(err, -ENOMEM, "out of memory");
 	if (s->capture_tag && !s->n_captures)
 		return no_such_capture(s, err);
 	s->must_capture = s->capture_tag || (n && !s->opts.outside_captures);
 	return 0;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+static void session__plan_range(struct session *s)
+{
+	struct window *range = &s->windows.range;
+
+	range->begin = s->opts.from;
+	range->end = s->opts.to ? s->opts.to : UINT64_MAX;
+	if (s->opts.relative) {
+		range->begin = plus(s->origin, range->begin);
+		range->end = plus(s->origin, range->end);
+	}
+	s->begin = range->begin > s->origin ? range->begin : s->origin;
+	s->end = range->end < s->rec_end ? range->end : s->rec_end;
+	if (s->end < s->begin)
+		s->end = s->begin;
 }
 
 /*
@@ -187,10 +207,7 @@ static void session__plan_bounds(struct session *s)
 	for (i = 0; i < s->n_captures; i++)
 		if (s->captures[i].open)
 			s->captures[i].end = end > s->captures[i].begin ? end : s->captures[i].begin;
-	s->begin = s->opts.from > begin ? s->opts.from : begin;
-	s->end = s->opts.to && s->opts.to < end ? s->opts.to : end;
-	if (s->end < s->begin)
-		s->end = s->begin;
+	session__plan_range(s);
 }
 
 int session__new(const struct recording *r, const struct session_opts *opts, struct session **out,

@@ -15,6 +15,7 @@ struct session;
 struct session_opts {
 	/* Filters; 0 / NULL = everything. */
 	uint64_t from, to;       /* ns, CLOCK_BOOTTIME */
+	bool relative;           /* from and to count from the begin of the recording */
 	const char *capture_tag; /* only what belongs to captures with this tag */
 	uint32_t pid, tid;
 	const char *name_glob;

@@ -20,14 +20,14 @@ static int by_end(const void *a, const void *b)
 	return x->end < y->end ? -1 : x->end > y->end;
 }
 
-int windows__init(struct windows *ws, struct window *w, size_t n, struct window range)
+int windows__init(struct windows *ws, struct window *w, size_t n)
 {
 	size_t i;
 
 	memset(ws, 0, sizeof(*ws));
 	ws->w = w;
 	ws->n = n;
-	ws->range = range;
+	ws->range.end = UINT64_MAX;
 	if (!n)
 		return 0;
 	ws->ends = calloc(n, sizeof(*ws->ends));

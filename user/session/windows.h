@@ -29,8 +29,8 @@ struct windows {
 	struct window range;
 };
 
-/* @w sorted by begin; taken over. */
-int windows__init(struct windows *ws, struct window *w, size_t n, struct window range);
+/* @w sorted by begin; taken over. The range is everything until the caller sets it. */
+int windows__init(struct windows *ws, struct window *w, size_t n);
 void windows__free(struct windows *ws);
 uint64_t windows__bit(size_t index);
 /* Bits of the windows that begin after @from and before @to. */

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The public face of recordings: open one, look at it through a view, export it. */
+#include "clika/prof.h"
+
+#include "export/exporter.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct clika_recording {
+	struct recording *r;
+	struct session *s;
+};
+
+const char *clika_prof_version(void)
+{
+	return CLIKA_PROF_VERSION;
+}
+
+static int give_error(struct clika_prof_error *out, const struct clika_error *err, int code)
+{
+	if (out && code) {
+		out->code = code;
+		memcpy(out->msg, err->msg, sizeof(out->msg));
+		out->msg[sizeof(out->msg) - 1] = '\0';
+	}
+	return code;
+}
+
+/* Callers built against an older header give a shorter struct: the rest stays at its default. */
+#define TAKE_OPTS(to, from)                                                                        \
+	do {                                                                                       \
+		size_t bytes_ = (from)->sz < sizeof(*(to)) ? (from)->sz : sizeof(*(to));           \
+		memcpy(to, from, bytes_);                                                          \
+	} while (0)
+
+static int open_view(struct recording *r, const struct clika_view_opts *view,
+		     struct clika_recording **out, struct clika_prof_error *error)
+{
+	struct clika_view_opts v = { .sz = sizeof(v) };
+	struct session_opts o = { .relative = true };
+	struct clika_recording *c = calloc(1, sizeof(*c));
+	struct clika_error err = { 0 };
+	int code;
+
+	if (!c) {
+		recording__close(r);
+		return give_error(error, &err, error__set(&err, -ENOMEM, "out of memory"));
+	}
+	if (view)
+		TAKE_OPTS(&v, view);
+	o.from = v.from_ns;
+	o.to = v.to_ns;
+	o.capture_tag = v.capture;
+	o.pid = v.pid;
+	o.tid = v.tid;
+	o.name_glob = v.name;
+	o.outside_captures = v.outside_captures;
+	c->r = r;
+	code = session__new(r, &o, &c->s, &err);
+	if (code) {
+		clika_recording__close(c);
+		return give_error(error, &err, code);
+	}
+	*out = c;
+	return 0;
+}
+
+int clika_recording__open(const char *path, const struct clika_view_opts *view,
+			  struct clika_recording **out, struct clika_prof_error *error)
+{
+	struct clika_error err = { 0 };
+	struct recording *r;
+	int code;
+
+	*out = NULL;
+	code = recording__open(path, &r, &err);
+	return code ? give_error(error, &err, code) : open_view(r, view, out, error);
+}
+
+int clika_recording__open_fd(int fd, const struct clika_view_opts *view,
+			     struct clika_recording **out, struct clika_prof_error *error)
+{
+	struct clika_error err = { 0 };
+	struct recording *r;
+	int code;
+
+	*out = NULL;
+	code = recording__open_fd(fd, &r, &err);
+	return code ? give_error(error, &err, code) : open_view(r, view, out, error);
+}
+
+void clika_recording__close(struct clika_recording *r)
+{
+	if (!r)
+		return;
+	session__free(r->s);
+	recording__close(r->r);
+	free(r);
+}
+
+void clika_recording__info(const struct clika_recording *r, struct clika_recording_info *out)
+{
+	const struct recording_state *st = recording__state(r->r);
+	const struct count_info *n = recording__counts(r->r);
+	struct clika_recording_info i = {
+		.incomplete = st->incomplete,
+		.segments = st->segments,
+		.bad_segments = st->bad_segments,
+		.trailing_bytes = st->trailing_bytes,
+		.events = st->events,
+		.bytes = st->bytes,
+		.duration_ns = session__end(r->s) - session__begin(r->s),
+		.processes = (uint32_t)recording__n_processes(r->r),
+		.threads = (uint32_t)recording__n_threads(r->r),
+		.captures = (uint32_t)recording__n_captures(r->r),
+		.emitted = n->emitted,
+		.recorded = n->recorded,
+		.lost = n->lost,
+		.filtered = n->filtered,
+	};
+	size_t k;
+
+	for (k = 0; k < recording__n_losses(r->r); k++)
+		i.unknown_at_most += recording__loss(r->r, k)->at_most;
+	i.sz = out->sz < sizeof(i) ? out->sz : sizeof(i);
+	memcpy(out, &i, i.sz);
+}
+
+/* --- formats ------------------------------------------------------------------------------------ */
+
+static const struct exporter_ops *exporter_at(size_t i)
+{
+	size_t k;
+
+	for (k = 0; exporters[k]; k++)
+		if (k == i)
+			return exporters[k];
+	return NULL;
+}
+
+const char *clika_format__name(size_t i)
+{
+	const struct exporter_ops *ops = exporter_at(i);
+
+	return ops ? ops->format : NULL;
+}
+
+const char *clika_format__file(size_t i)
+{
+	const struct exporter_ops *ops = exporter_at(i);
+
+	return ops ? ops->file : NULL;
+}
+
+const char *clika_format__summary(size_t i)
+{
+	const struct exporter_ops *ops = exporter_at(i);
+
+	return ops ? ops->summary : NULL;
+}
+
+bool clika_format__is_standard(size_t i)
+{
+	const struct exporter_ops *ops = exporter_at(i);
+
+	return ops && ops->standard;
+}
+
+void clika_export_opts__init(struct clika_export_opts *o)
+{
+	*o = (struct clika_export_opts){ .sz = sizeof(*o), .owner = (uid_t)-1, .group = (gid_t)-1 };
+}
+
+/* --- export --------------------------------------------------------------------------------------- */
+
+struct jobs {
+	struct export_job job[32];
+	size_t n;
+};
+
+static void jobs__add(struct jobs *j, const struct exporter_ops *ops)
+{
+	size_t i;
+
+	for (i = 0; i < j->n; i++)
+		if (j->job[i].ops == ops)
+			return;
+	if (j->n < ARRAY_SIZE(j->job))
+		j->job[j->n++].ops = ops;
+}
+
+static int unknown_format(const char *name, size_t len, struct clika_error *err)
+{
+	struct buf all = { 0 };
+	int code;
+	size_t i;
+
+	for (i = 0; exporters[i]; i++)
+		buf__printf(&all, "%s%s", i ? ", " : "", exporters[i]->format);
+	code = error__set(err, -EINVAL, "unknown format \"%.*s\"; there are: standard, %.*s",
+			  (int)(len < 60 ? len : 60), name, (int)all.len, (const char *)all.data);
+	buf__free(&all);
+	return code;
+}
+
+static int jobs__parse(struct jobs *j, const char *formats, struct clika_error *err)
+{
+	const struct exporter_ops *ops;
+	char name[32];
+	size_t len, i;
+
+	for (; *formats; formats += len + (formats[len] == ',')) {
+		len = strcspn(formats, ",");
+		if (!len)
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)(len < 31 ? len : 31), formats);
+		if (!strcmp(name, "standard")) {
+			for (i = 0; exporters[i]; i++)
+				if (exporters[i]->standard)
+					jobs__add(j, exporters[i]);
+			continue;
+		}
+		ops = len < sizeof(name) ? exporter__find(name) : NULL;
+		if (!ops)
+			return unknown_format(formats, len, err);
+		jobs__add(j, ops);
+	}
+	return j->n ? 0 : error__set(err, -EINVAL, "no format was named");
+}
+
+static void jobs__abort(struct jobs *j)
+{
+	size_t i;
+
+	for (i = 0; i < j->n; i++)
+		outfile__abort(j->job[i].out);
+}
+
+static int jobs__create(struct jobs *j, const char *dir, const char *path,
+			const struct clika_export_opts *o, struct clika_error *err)
+{
+	struct buf full = { 0 };
+	int code = 0;
+	size_t i;
+
+	for (i = 0; !code && i < j->n; i++) {
+		buf__reset(&full);
+		if (dir)
+			buf__printf(&full, "%s/%s", *dir ? dir : ".", j->job[i].ops->file);
+		else
+			buf__printf(&full, "%s", path);
+		buf__u8(&full, 0);
+		code = buf__error(&full) ? error__set(err, -ENOMEM, "out of memory") :
+					   outfile__create((const char *)full.data, o->owner,
+							   o->group, &j->job[i].out, err);
+	}
+	buf__free(&full);
+	return code;
+}
+
+static struct export_opts export_opts_of(const struct clika_export_opts *o)
+{
+	struct export_opts e;
+
+	export_opts__init(&e);
+	if (o->columns)
+		e.columns = o->columns;
+	if (o->top)
+		e.top = o->top;
+	return e;
+}
+
+static struct clika_export_opts own_opts(const struct clika_export_opts *given)
+{
+	struct clika_export_opts o;
+
+	clika_export_opts__init(&o);
+	if (given)
+		TAKE_OPTS(&o, given);
+	return o;
+}
+
+/* Made for the owner of the files; one that is there already is left as it is. */
+static int make_dir(const char *dir, const struct clika_export_opts *o, struct clika_error *err)
+{
+	if (!*dir || !mkdir(dir, 0700)) {
+		if (*dir && o->owner != (uid_t)-1 && lchown(dir, o->owner, o->group))
+			goto fail;
+		return 0;
+	}
+	if (errno == EEXIST)
+		return 0;
+fail:
+	return error__set(err, -errno, "cannot create the folder %s: %s", dir, strerror(errno));
+}
+
+int clika_recording__export(struct clika_recording *r, const char *formats, const char *dir,
+			    const char *path, const struct clika_export_opts *given,
+			    struct clika_prof_error *error)
+{
+	struct clika_export_opts o = own_opts(given);
+	struct export_opts e = export_opts_of(&o);
+	struct clika_error err = { 0 };
+	struct jobs j = { 0 };
+	int code = jobs__parse(&j, formats, &err);
+
+	if (!code && !dir == !path)
+		code = error__set(&err, -EINVAL, "give a folder or the path of one file");
+	if (!code && path && j.n > 1)
+		code = error__set(&err, -EINVAL, "several formats need a folder, not one file");
+	if (!code && dir)
+		code = make_dir(dir, &o, &err);
+	if (!code)
+		code = jobs__create(&j, dir, path, &o, &err);
+	if (code)
+		jobs__abort(&j);
+	else
+		code = exporter__run(r->s, j.job, j.n, &e, &err);
+	return give_error(error, &err, code);
+}
+
+int clika_recording__export_mem(struct clika_recording *r, const char *format,
+				const struct clika_export_opts *given, char **data, size_t *len,
+				struct clika_prof_error *error)
+{
+	struct clika_export_opts o = own_opts(given);
+	struct export_opts e = export_opts_of(&o);
+	struct clika_error err = { 0 };
+	struct jobs j = { 0 };
+	struct buf b = { 0 };
+	int code = jobs__parse(&j, format, &err);
+
+	*data = NULL;
+	*len = 0;
+	if (!code && j.n > 1)
+		code = error__set(&err, -EINVAL, "one format at a time goes to memory");
+	if (!code && outfile__memory(&b, &j.job[0].out))
+		code = error__set(&err, -ENOMEM, "out of memory");
+	if (!code)
+		code = exporter__run(r->s, j.job, j.n, &e, &err);
+	if (!code) {
+		buf__u8(&b, 0);
+		if (buf__error(&b))
+			code = error__set(&err, -ENOMEM, "out of memory");
+	}
+	if (code) {
+		buf__free(&b);
+		return give_error(error, &err, code);
+	}
+	*data = (char *)b.data;
+	*len = b.len - 1;
+	return 0;
+}
