@@ -29,6 +29,11 @@ stop_server() {
 }
 trap stop_server EXIT
 
+for _ in $(seq 300); do
+	grep -q '^serving' "$log" && break
+	kill -0 "$server" 2>/dev/null || break
+	sleep 0.1
+done
 echo "The server is process $server: handwritten digits, $rate requests a second (build/digits serve)."
 recorded=0
 "${sudo[@]}" build/clika-bpf-prof record -p "$server" -d "$seconds" -o "$out" --force || recorded=$?

@@ -89,11 +89,19 @@ size_t formats__files(const char *list, const char **files, size_t max)
 
 void formats__print(FILE *out)
 {
+	int name = 0, file = 0;
 	size_t i;
 
+	for (i = 0; clika_format__name(i); i++) {
+		int n = (int)strlen(clika_format__name(i)), f = (int)strlen(clika_format__file(i));
+
+		name = n > name ? n : name;
+		file = f > file ? f : file;
+	}
 	fprintf(out, "\nFormats:\n");
 	for (i = 0; clika_format__name(i); i++)
-		fprintf(out, "  %-12s %-22s %s%s\n", clika_format__name(i), clika_format__file(i),
-			clika_format__summary(i), clika_format__is_standard(i) ? " *" : "");
+		fprintf(out, "  %-*s %-*s %s%s\n", name, clika_format__name(i), file,
+			clika_format__file(i), clika_format__summary(i),
+			clika_format__is_standard(i) ? " *" : "");
 	fprintf(out, "  * part of the standard set, also written as \"standard\"\n");
 }
