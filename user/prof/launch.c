@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A command to record: made, held before it becomes the program, let go when probes are on. */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -8,7 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,8 +125,93 @@ out:
 	return ret;
 }
 
-int command__go(struct command *c, struct clika_error *err)
+/*
+ * Held at its first instruction, when the dynamic linker has mapped what it needs, a command can be
+ * given its probes before it has marked anything. A breakpoint at the program's entry does it; the
+ * word below it is put back before anything else happens.
+ */
+#if defined(__x86_64__)
+#define BREAKPOINT(word) (((word) & ~0xfful) | 0xcc)
+typedef struct user_regs_struct cpu_regs;
+static void regs__to_entry(cpu_regs *regs, uint64_t entry)
 {
+	regs->rip = entry;
+}
+#elif defined(__aarch64__)
+#define BREAKPOINT(word) (((word) & ~0xfffffffful) | 0xd4200000ul)
+typedef struct user_pt_regs cpu_regs;
+static void regs__to_entry(cpu_regs *regs, uint64_t entry)
+{
+	regs->pc = entry;
+}
+#endif
+
+static uint64_t entry_of(pid_t pid)
+{
+	__cleanup_free char *data = NULL;
+	char path[64];
+	uint64_t pair[2];
+	size_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/auxv", (int)pid);
+	if (file__read_all(-1, path, 65536, &data, &len))
+		return 0;
+	for (size_t at = 0; at + sizeof(pair) <= len; at += sizeof(pair)) {
+		memcpy(pair, data + at, sizeof(pair));
+		if (pair[0] == AT_ENTRY)
+			return pair[1];
+	}
+	return 0;
+}
+
+/* Waits for the next stop; other signals are passed on. False when the command has ended. */
+static bool wait_stop(struct command *c, int event)
+{
+	int status, sig = 0;
+
+	for (;;) {
+		if (waitpid(c->pid, &status, __WALL) < 0) {
+			if (errno == EINTR)
+				continue;
+			return false;
+		}
+		if (!WIFSTOPPED(status)) {
+			c->ended = true;
+			c->status = status;
+			return false;
+		}
+		if (event ? status >> 8 == (SIGTRAP | event << 8) : status >> 8 == SIGTRAP)
+			return true;
+		sig = status >> 16 ? 0 : WSTOPSIG(status);
+		ptrace(PTRACE_CONT, c->pid, NULL, (void *)(intptr_t)sig);
+	}
+}
+
+static bool run_to_entry(struct command *c)
+{
+	uint64_t entry = entry_of(c->pid);
+	cpu_regs regs;
+	struct iovec iov = { &regs, sizeof(regs) };
+	long word;
+
+	if (!entry)
+		return false;
+	errno = 0;
+	word = ptrace(PTRACE_PEEKTEXT, c->pid, (void *)entry, NULL);
+	if (errno || ptrace(PTRACE_POKETEXT, c->pid, (void *)entry, (void *)BREAKPOINT(word)))
+		return false;
+	if (ptrace(PTRACE_CONT, c->pid, NULL, NULL) || !wait_stop(c, 0))
+		return false;
+	ptrace(PTRACE_POKETEXT, c->pid, (void *)entry, (void *)word);
+	if (ptrace(PTRACE_GETREGSET, c->pid, (void *)NT_PRSTATUS, &iov))
+		return false;
+	regs__to_entry(&regs, entry);
+	return !ptrace(PTRACE_SETREGSET, c->pid, (void *)NT_PRSTATUS, &iov);
+}
+
+int command__go(struct command *c, void (*at_entry)(void *ctx), void *ctx, struct clika_error *err)
+{
+	bool held = !ptrace(PTRACE_SEIZE, c->pid, NULL, (void *)PTRACE_O_TRACEEXEC);
 	int e = 0;
 	ssize_t n;
 
@@ -129,6 +219,12 @@ int command__go(struct command *c, struct clika_error *err)
 		return error__set(err, -errno, "cannot start the command: %s", strerror(errno));
 	close(c->go);
 	c->go = -1;
+	if (held && wait_stop(c, PTRACE_EVENT_EXEC)) {
+		run_to_entry(c);
+		if (!c->ended)
+			at_entry(ctx);
+		ptrace(PTRACE_DETACH, c->pid, NULL, NULL);
+	}
 	/* Closed by the exec; an errno comes when that failed. */
 	do {
 		n = read(c->failed, &e, sizeof(e));

@@ -383,7 +383,7 @@ int clika_recorder__start(struct clika_recorder *r, struct clika_prof_error *per
 		r->capture = decoder__capture_begin(r->decoder, r->tag, r->start_ts);
 	r->started = true;
 	if (r->command.pid) {
-		ret = command__go(&r->command, &err);
+		ret = command__go(&r->command, recorder__at_entry, r, &err);
 		if (ret)
 			return prof_error__set(perr, ret, &err);
 	}

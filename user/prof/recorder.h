@@ -66,6 +66,8 @@ int recorder__scan_targets(struct clika_recorder *r, struct clika_error *err);
 /* Looks at every mapping of a process; attaches to what it finds. */
 int recorder__scan_process(struct clika_recorder *r, pid_t lpid, struct person_process *proc,
 			   struct clika_error *err);
+/* The command is held at its entry: its libraries get their probes. */
+void recorder__at_entry(void *ctx);
 void recorder__new_mappings(struct clika_recorder *r);
 bool recorder__targets_left(struct clika_recorder *r);
 /* Takes note of buffers that exist already: nothing older than now enters. */
@@ -74,7 +76,9 @@ void recorder__position_buffers(struct clika_recorder *r, struct person_process 
 /* launch.c */
 int command__prepare(struct command *c, char *const *argv, uid_t uid, gid_t gid, struct clika_error *err);
 int command__find(const char *name, char *path, size_t n, struct clika_error *err);
-int command__go(struct command *c, struct clika_error *err);
+/* Lets it become the program; @at_entry is called while it is held at its first instruction, with
+ * everything mapped that it needs to start (where the kernel allows holding it). */
+int command__go(struct command *c, void (*at_entry)(void *ctx), void *ctx, struct clika_error *err);
 void command__reap(struct command *c);
 void command__abort(struct command *c);
 

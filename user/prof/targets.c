@@ -415,6 +415,14 @@ void recorder__new_mappings(struct clika_recorder *r)
 	}
 }
 
+void recorder__at_entry(void *ctx)
+{
+	struct clika_recorder *r = ctx;
+
+	/* The notices of the same mappings come later and find the files known. */
+	recorder__scan_process(r, r->command.pid, NULL, NULL);
+}
+
 bool recorder__targets_left(struct clika_recorder *r)
 {
 	bool left = false;

@@ -61,7 +61,7 @@ void step__arg_text(struct decoder *d, struct event *ev, struct event_arg *a, co
 
 static int marker__args(struct decoder *d, uint32_t file, struct cursor *c, unsigned n, struct step *s)
 {
-	if (n > EVENT_MAX_ARGS)
+	if (n > CLIKA_MAX_ARGS)
 		return -EBADMSG;
 	for (unsigned i = 0; i < n; i++) {
 		struct event_arg *a = &s->args[i];

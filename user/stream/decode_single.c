@@ -45,7 +45,7 @@ static void hit__args(struct decoder *d, const struct wire_hit_full *f, size_t s
 {
 	unsigned n = f->hit.n_args;
 
-	if (size < sizeof(*f) || n > EVENT_MAX_ARGS)
+	if (size < sizeof(*f) || n > CLIKA_MAX_ARGS)
 		return;
 	for (unsigned i = 0; i < n; i++) {
 		const struct wire_hit_arg *w = &f->args[i];

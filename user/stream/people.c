@@ -117,9 +117,10 @@ struct person_process *people__newest(struct people *p, uint32_t tgid, uint64_t 
 	return proc;
 }
 
-static char *dup_printable(const char *s, size_t max)
+/* A process that has just ended still has files in /proc, but they are empty. */
+static char *dup_some(const char *s, size_t max)
 {
-	return s ? strndup(s, max) : NULL;
+	return s && *s ? strndup(s, max) : NULL;
 }
 
 /* argv as it lies in memory becomes a line. */
@@ -172,12 +173,12 @@ static void process__from_proc(struct people *p, struct person_process *proc)
 	proc->info.uid = d.uid;
 	if (d.ns_pid)
 		proc->info.ns_pid = d.ns_pid;
-	replace(&proc->info.comm, dup_printable(d.comm, 64));
-	replace(&proc->info.exe, dup_printable(d.exe, 4096));
+	replace(&proc->info.comm, dup_some(d.comm, 64));
+	replace(&proc->info.exe, dup_some(d.exe, 4096));
 	if (!p->o.redact)
-		replace(&proc->info.cmdline, dup_printable(d.cmdline, 4096));
-	replace(&proc->info.cgroup, dup_printable(d.cgroup, 4096));
-	replace(&proc->info.container, dup_printable(d.container, 256));
+		replace(&proc->info.cmdline, dup_some(d.cmdline, 4096));
+	replace(&proc->info.cgroup, dup_some(d.cgroup, 4096));
+	replace(&proc->info.container, dup_some(d.container, 256));
 	proc_details__free(&d);
 }
 
@@ -212,7 +213,6 @@ struct person_process *people__process(struct people *p, const struct wire_task 
 		free(proc);
 		return NULL;
 	}
-	p->n_processes++;
 	return proc;
 }
 
@@ -225,6 +225,7 @@ uint32_t people__index(struct people *p, struct person_process *proc)
 	if (!proc->detailed && !proc->ended)
 		process__from_proc(p, proc);
 	ret = writer__add_process(p->o.w, &proc->info, &proc->index);
+	p->n_processes++;
 	if (ret && !p->o.env->err)
 		p->o.env->err = ret;
 	return proc->index;

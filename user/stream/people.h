@@ -102,7 +102,7 @@ void people__reap(struct people *p, uint64_t before);
 /* Frees a process that has ended without ever marking anything. */
 void people__forget_quiet(struct people *p, struct person_process *proc);
 
-size_t people__n_processes(const struct people *p); /* seen so far */
+size_t people__n_processes(const struct people *p); /* that are in the recording so far */
 size_t people__n_threads(const struct people *p);
 /* Living processes / their threads; non-zero from @fn stops. */
 int people__each_process(struct people *p, int (*fn)(void *ctx, struct person_process *proc), void *ctx);
