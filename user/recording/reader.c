@@ -430,7 +430,8 @@ static int recording__take_segments(struct recording *r, struct scan *s, bool ci
 		return -ENOMEM;
 	for (i = 1; i < s->n; i++)
 		wrapped |= s->v[i].seq < s->v[i - 1].seq;
-	qsort(s->v, s->n, sizeof(*s->v), segment__by_seq);
+	if (s->n > 1)
+		qsort(s->v, s->n, sizeof(*s->v), segment__by_seq);
 	for (i = 0; i < s->n; i++) {
 		int err = recording__segment(r, &s->v[i], window);
 
