@@ -14,6 +14,7 @@ struct batcher {
 	pthread_t thread;
 };
 
+/* Marks why the batch goes now; @err is what ended the collecting, 0 = it is full. */
 static void batcher__note_why(struct batcher *b, int err)
 {
 	switch (err) {
@@ -32,25 +33,20 @@ static void batcher__note_why(struct batcher *b, int err)
 	}
 }
 
-static void batcher__take(struct batcher *b, struct request *r)
-{
-	CLIKA_FLOW_STEP("request", r->result.id);
-	tally__add(b->o.tally, COUNT_FLOW_STEPS, 1);
-	r->next = NULL;
-}
-
-/* Fills the batch that @first began. */
-static void batcher__collect(struct batcher *b, struct request *first)
+/*
+ * Fills the batch that @first began. Marked as an async span: the thread does nothing meanwhile,
+ * and a span on it would make waiting look like the work that takes most of the time.
+ */
+static int batcher__collect(struct batcher *b, struct request *first)
 {
 	uint64_t deadline = now_ns() + b->o.wait_us * 1000ull;
 	struct request *last = first;
 	void *item;
-	clika_token span;
 	int err = 0;
 
-	span = CLIKA_SPAN_BEGIN_CAT("collect", "runtime");
-	tally__span(b->o.tally, SPAN_COLLECT);
-	batcher__take(b, first);
+	CLIKA_ASYNC_BEGIN_CAT("collect", "queue", first->result.id);
+	tally__async_begin(b->o.tally, ASYNC_COLLECT);
+	first->next = NULL;
 	/* The slot before the others: while all workers are busy the batch can still grow. */
 	queue__reserve(b->o.out, true);
 	for (first->batch = 1; first->batch < b->o.max; first->batch++) {
@@ -59,12 +55,25 @@ static void batcher__collect(struct batcher *b, struct request *first)
 			break;
 		last->next = item;
 		last = item;
-		batcher__take(b, last);
+		last->next = NULL;
 	}
+	CLIKA_ASYNC_END_CAT("collect", "queue", first->result.id, CLIKA_U64("size", first->batch));
+	tally__async_end(b->o.tally, ASYNC_COLLECT);
+	return err;
+}
+
+static void batcher__dispatch(struct batcher *b, struct request *first, int err)
+{
+	CLIKA_SPAN_CAT("dispatch", "runtime", CLIKA_U64("size", first->batch));
+	tally__span(b->o.tally, SPAN_DISPATCH);
 	batcher__note_why(b, err);
 	CLIKA_COUNTER_F64("batch fill", (double)first->batch / b->o.max);
 	tally__counter(b->o.tally, COUNTER_BATCH_FILL);
-	CLIKA_SPAN_END(span, CLIKA_U64("size", first->batch));
+	for (const struct request *r = first; r; r = r->next) {
+		CLIKA_FLOW_STEP("request", r->result.id);
+		tally__add(b->o.tally, COUNT_FLOW_STEPS, 1);
+	}
+	queue__push(b->o.out, first);
 }
 
 static void *batcher__main(void *arg)
@@ -76,8 +85,7 @@ static void *batcher__main(void *arg)
 	CLIKA_THREAD_NAME("batcher");
 	tally__add(b->o.tally, COUNT_THREAD_NAMES, 1);
 	while (!queue__pop(b->o.in, 0, &first)) {
-		batcher__collect(b, first);
-		queue__push(b->o.out, first);
+		batcher__dispatch(b, first, batcher__collect(b, first));
 	}
 	queue__close(b->o.out);
 	return NULL;

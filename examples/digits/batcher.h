@@ -9,10 +9,10 @@
 struct batcher;
 
 struct batcher_opts {
-	struct queue *in; /* of struct request */
+	struct queue *in;  /* of struct request */
 	struct queue *out; /* of struct request, the first of a batch each */
 	struct tally *tally;
-	uint32_t max; /* requests a batch */
+	uint32_t max;     /* requests a batch */
 	uint32_t wait_us; /* from the first request until the batch goes as it is */
 };
 

@@ -21,7 +21,7 @@
 #include "queue.h"
 #include "request.h"
 
-#define KEPT_LISTS 256 /* power of two */
+#define KEPT_LISTS 256       /* power of two */
 #define IDLE_NS 250000000ull /* a worker without work for so long gives cached memory back */
 
 struct worker {
@@ -46,7 +46,7 @@ struct digits_engine {
 	pthread_cond_t progress;
 	pthread_mutex_t draining; /* taken before the one above */
 	uint64_t submitted;
-	unsigned generation; /* 0 or 1: each drain turns it and waits for the other one's */
+	unsigned generation;   /* 0 or 1: each drain turns it and waits for the other one's */
 	uint64_t in_flight[2]; /* requests by their generation */
 	bool captured, capturing;
 	struct request *kept[KEPT_LISTS]; /* without a callback, by id, until waited for */
@@ -148,7 +148,7 @@ static void engine__run_batch(struct digits_engine *e, struct request *first)
 	for (r = first; r; r = r->next) {
 		CLIKA_ASYNC_END_CAT("queued", "queue", r->result.id);
 		CLIKA_FLOW_IN("request", r->result.id);
-		tally__add(e->tally, COUNT_ASYNC_ENDS, 1);
+		tally__async_end(e->tally, ASYNC_QUEUED);
 		tally__add(e->tally, COUNT_FLOW_INS, 1);
 		r->result.queued_ns = now - r->submitted_ns;
 		r->result.batch = n;
@@ -487,7 +487,7 @@ static int engine__enqueue(struct digits_engine *e, const uint8_t *pixels, uint6
 	CLIKA_ASYNC_BEGIN_CAT("queued", "queue", r->result.id);
 	CLIKA_FLOW_OUT("request", r->result.id);
 	tally__add(e->tally, COUNT_REQUEST_BEGINS, 1);
-	tally__add(e->tally, COUNT_ASYNC_BEGINS, 1);
+	tally__async_begin(e->tally, ASYNC_QUEUED);
 	tally__add(e->tally, COUNT_FLOW_OUTS, 1);
 	queue__push(e->queue, r);
 	engine__end_capture(e, number + 1);

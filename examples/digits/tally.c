@@ -16,6 +16,8 @@ struct pool_tally {
 
 struct tally {
 	count_t spans[N_SPANS];
+	count_t async_begins[N_ASYNCS];
+	count_t async_ends[N_ASYNCS];
 	count_t instants[N_INSTANTS];
 	count_t counters[N_COUNTERS];
 	count_t counts[N_COUNTS];
@@ -24,6 +26,7 @@ struct tally {
 
 #define TALLY_NAME(id, name) name,
 static const char *const span_names[] = { TALLY_SPANS(TALLY_NAME) };
+static const char *const async_names[] = { TALLY_ASYNCS(TALLY_NAME) };
 static const char *const instant_names[] = { TALLY_INSTANTS(TALLY_NAME) };
 static const char *const counter_names[] = { TALLY_COUNTERS(TALLY_NAME) };
 static const char *const count_names[] = { TALLY_COUNTS(TALLY_NAME) };
@@ -47,6 +50,16 @@ static void add(count_t *c, uint64_t n)
 void tally__span(struct tally *t, enum tally_span id)
 {
 	add(&t->spans[id], 1);
+}
+
+void tally__async_begin(struct tally *t, enum tally_async id)
+{
+	add(&t->async_begins[id], 1);
+}
+
+void tally__async_end(struct tally *t, enum tally_async id)
+{
+	add(&t->async_ends[id], 1);
 }
 
 void tally__instant(struct tally *t, enum tally_instant id)
@@ -131,7 +144,7 @@ static void put_pool(struct out *o, const char *name, const struct pool_tally *p
 		uint64_t n;
 	} rows[] = {
 		{ "allocs", p->allocs },     { "alloc_bytes", p->alloc_bytes },
-		{ "frees", p->frees },	     { "free_bytes", p->free_bytes },
+		{ "frees", p->frees },       { "free_bytes", p->free_bytes },
 		{ "reserves", p->reserves }, { "reserve_bytes", p->reserve_bytes },
 		{ "releases", p->releases }, { "release_bytes", p->release_bytes },
 		{ "in_use", p->in_use },     { "peak", p->peak },
@@ -149,6 +162,8 @@ int tally__json(const struct tally *t, char *buf, size_t len)
 
 	put(&o, "{");
 	put_list(&o, "spans", span_names, t->spans, N_SPANS);
+	put_list(&o, "async_begins", async_names, t->async_begins, N_ASYNCS);
+	put_list(&o, "async_ends", async_names, t->async_ends, N_ASYNCS);
 	put_list(&o, "instants", instant_names, t->instants, N_INSTANTS);
 	put_list(&o, "counters", counter_names, t->counters, N_COUNTERS);
 	put_list(&o, "counts", count_names, t->counts, N_COUNTS);

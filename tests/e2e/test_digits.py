@@ -196,8 +196,9 @@ class RecordedTest(DigitsCase):
         for name, count in counts["counters"].items():
             self.assertIn(len(self.counter_samples(trace, name)), (count, count + 1), name)
         queued = collections.Counter((e["ph"], e["name"]) for ph in "ben" for e in trace.of(ph))
-        self.assertEqual((queued["b", "queued"], queued["e", "queued"]),
-                         (n["async_begins"], n["async_ends"]))
+        for name in ("queued", "collect"):
+            self.assertEqual((queued["b", name], queued["e", name]),
+                             (counts["async_begins"][name], counts["async_ends"][name]), name)
         self.assertEqual((queued["b", "classify"], queued["e", "classify"]),
                          (n["request_begins"], n["request_ends"]))
         self.assertEqual((queued["n", "first output"], queued["n", "output"]),
@@ -271,7 +272,7 @@ class RecordedTest(DigitsCase):
         lib.wait_for(lambda: lib.cpu_seconds(server.pid) > before + 0.1, "the server at work")
         self.assertIn(1, lib.semaphores(server.pid, DIGITS))
         result = recorder.stop()
-        self.assertEqual(set(lib.semaphores(server.pid, DIGITS)), {0})
+        lib.wait_for(lambda: set(lib.semaphores(server.pid, DIGITS)) == {0}, "semaphores back to zero")
         server.signal(signal.SIGTERM)
         self.assertEqual(server.wait(), 0)
         names = result.trace().names()

@@ -229,7 +229,10 @@ static void books_balance_after_stop(void **state)
 	digits_engine__stop(e);
 	assert_int_equal(t->counts[COUNT_REQUEST_BEGINS], 301);
 	assert_int_equal(t->counts[COUNT_REQUEST_ENDS], 301);
-	assert_int_equal(t->counts[COUNT_ASYNC_BEGINS], t->counts[COUNT_ASYNC_ENDS]);
+	assert_int_equal(t->async_begins[ASYNC_QUEUED], 301);
+	assert_int_equal(t->async_ends[ASYNC_QUEUED], 301);
+	assert_int_equal(t->async_begins[ASYNC_COLLECT], t->spans[SPAN_BATCH]);
+	assert_int_equal(t->async_ends[ASYNC_COLLECT], t->spans[SPAN_BATCH]);
 	assert_int_equal(t->counts[COUNT_BATCHED_REQUESTS], 301);
 	assert_int_equal(t->spans[SPAN_BATCH], t->instants[INSTANT_FULL] +
 						       t->instants[INSTANT_DEADLINE] +
@@ -254,11 +257,11 @@ static void refuses_options_out_of_range(void **state)
 
 	(void)state;
 	assert_int_equal(digits_engine__create(NULL, &e), -EINVAL);
-#define REFUSES(field, value) \
-	do { \
-		digits_options__init(&o); \
-		o.field = (value); \
-		assert_int_equal(digits_engine__create(&o, &e), -EINVAL); \
+#define REFUSES(field, value)                                                                      \
+	do {                                                                                       \
+		digits_options__init(&o);                                                          \
+		o.field = (value);                                                                 \
+		assert_int_equal(digits_engine__create(&o, &e), -EINVAL);                          \
 	} while (0)
 	REFUSES(sz, 1);
 	REFUSES(workers, 0);
