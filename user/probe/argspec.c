@@ -14,8 +14,8 @@
 
 struct operand {
 	const char *p, *end; /* the operand without its size */
-	const char *shown;   /* with it, for messages */
-	int bytes;           /* 0 = not told */
+	const char *shown; /* with it, for messages */
+	int bytes; /* 0 = not told */
 	bool is_signed;
 };
 
@@ -25,8 +25,9 @@ struct reg {
 	bool zero; /* arm64 xzr, wzr */
 };
 
-#define BAD_FORM(err, o, why)                                                                      \
-	error__set(err, -ENOTSUP, "argument \"%.*s\": %s", (int)((o)->end - (o)->shown), (o)->shown, why)
+#define BAD_FORM(err, o, why) \
+	error__set(err, -ENOTSUP, "argument \"%.*s\": %s", (int)((o)->end - (o)->shown), \
+		   (o)->shown, why)
 
 static bool is(const char *p, size_t n, const char *text)
 {
@@ -72,14 +73,14 @@ static const struct {
 	const char *r64, *r32, *r16, *r8;
 	uint16_t slot;
 } x86_regs[] = {
-	{ "r15", "r15d", "r15w", "r15b", 0 }, { "r14", "r14d", "r14w", "r14b", 8 },
+	{ "r15", "r15d", "r15w", "r15b", 0 },  { "r14", "r14d", "r14w", "r14b", 8 },
 	{ "r13", "r13d", "r13w", "r13b", 16 }, { "r12", "r12d", "r12w", "r12b", 24 },
-	{ "rbp", "ebp", "bp", "bpl", 32 },    { "rbx", "ebx", "bx", "bl", 40 },
+	{ "rbp", "ebp", "bp", "bpl", 32 },     { "rbx", "ebx", "bx", "bl", 40 },
 	{ "r11", "r11d", "r11w", "r11b", 48 }, { "r10", "r10d", "r10w", "r10b", 56 },
-	{ "r9", "r9d", "r9w", "r9b", 64 },    { "r8", "r8d", "r8w", "r8b", 72 },
-	{ "rax", "eax", "ax", "al", 80 },     { "rcx", "ecx", "cx", "cl", 88 },
-	{ "rdx", "edx", "dx", "dl", 96 },     { "rsi", "esi", "si", "sil", 104 },
-	{ "rdi", "edi", "di", "dil", 112 },   { "rsp", "esp", "sp", "spl", 152 },
+	{ "r9", "r9d", "r9w", "r9b", 64 },     { "r8", "r8d", "r8w", "r8b", 72 },
+	{ "rax", "eax", "ax", "al", 80 },      { "rcx", "ecx", "cx", "cl", 88 },
+	{ "rdx", "edx", "dx", "dl", 96 },      { "rsi", "esi", "si", "sil", 104 },
+	{ "rdi", "edi", "di", "dil", 112 },    { "rsp", "esp", "sp", "spl", 152 },
 };
 
 static const char *x86_reg(const char **p, const char *end, struct reg *r)

@@ -42,8 +42,8 @@ char *demangle__name(const char *symbol)
 {
 	int status;
 
-	if (symbol[0] != '_' || symbol[1] != 'Z' || strnlen(symbol, MAX_MANGLED + 1) > MAX_MANGLED ||
-	    unfolds_too_far(symbol))
+	if (symbol[0] != '_' || symbol[1] != 'Z' ||
+	    strnlen(symbol, MAX_MANGLED + 1) > MAX_MANGLED || unfolds_too_far(symbol))
 		return NULL;
 	return __cxa_demangle(symbol, NULL, NULL, &status);
 }
@@ -55,8 +55,8 @@ static const char *parameters(const char *s)
 	int depth = 0;
 
 	for (p = s; *p; p++) {
-		if (!depth && strncmp(p, "operator", 8) == 0 && p[8] && !isalnum((unsigned char)p[8]) &&
-		    p[8] != '_') {
+		if (!depth && strncmp(p, "operator", 8) == 0 && p[8] &&
+		    !isalnum((unsigned char)p[8]) && p[8] != '_') {
 			p += 8;
 			if (strncmp(p, "()", 2) == 0)
 				p += 2;
@@ -111,30 +111,23 @@ bool demangle__matches(const char *glob, const char *demangled)
 	return name != bare && text__glob(glob, name);
 }
 
-/* Words that a mangled name writes in another way. */
+/* Words that a mangled name writes in another way, and their pieces: the glob may cut them. */
 static bool is_abbreviated(const char *p, size_t n)
 {
-	static const char *const words[] = {
-		"std", "allocator", "basic_string", "string", "basic_istream", "basic_ostream",
-		"basic_iostream", "istream", "ostream", "iostream", "char_traits", "operator",
-		"void", "wchar_t", "bool", "char", "signed", "unsigned", "short", "int", "long",
-		"float", "double", "const", "volatile", "restrict", "decltype", "auto", "true",
-		"false", "anonymous", "namespace", "vtable", "typeinfo", "guard", "variable",
-		"lambda", "unnamed", "type", "clone", "abi", "new", "delete", "virtual", "thunk",
-		"non", "sizeof", "alignof", "noexcept", "throw", "this", "nullptr", "nullptr_t",
-		"complex", "imaginary", "decimal32", "decimal64", "decimal128", "char8_t",
-		"char16_t", "char32_t", "half", "static_cast", "dynamic_cast", "const_cast",
-		"reinterpret_cast", "default", "initializer", "for", "reference", "temporary",
-		"transaction", "covariant", "return", "to", "fn", "construction", "in", "VTT",
-		"TLS", "init", "function", "wrapper", "name", "enable_if", "typeid", "requires",
-	};
-	size_t i;
+	static const char words[] =
+		"std allocator basic_string string basic_istream basic_ostream "
+		"basic_iostream istream ostream iostream char_traits operator void wchar_t "
+		"bool char signed unsigned short int long float double const volatile "
+		"restrict decltype auto true false anonymous namespace vtable typeinfo "
+		"guard variable lambda unnamed type clone abi new delete virtual thunk non "
+		"sizeof alignof noexcept throw this nullptr nullptr_t complex imaginary "
+		"decimal32 decimal64 decimal128 char8_t char16_t char32_t half static_cast "
+		"dynamic_cast const_cast reinterpret_cast default initializer for "
+		"reference temporary transaction covariant return to fn construction in "
+		"VTT TLS init function wrapper name enable_if typeid requires ";
 
-	for (i = 0; i < ARRAY_SIZE(words); i++)
-		/* A piece of such a word: the glob may have cut it. */
-		if (n <= strlen(words[i]) && memmem(words[i], strlen(words[i]), p, n))
-			return true;
-	return n >= 2 && p[0] == '_' && p[1] == '_'; /* __int128, __vector and their like */
+	return memmem(words, sizeof(words) - 1, p, n) ||
+	       (n >= 2 && p[0] == '_' && p[1] == '_'); /* __int128, __vector and their like */
 }
 
 bool demangle__needle(const char *glob, char *needle, size_t n)

@@ -15,10 +15,10 @@
 #include "user/probe/elf_internal.h"
 
 #define SYMS_AT_ONCE 16384u
-#define MAX_FUNCS (6u << 20)            /* in one table */
-#define MAX_TABLE (1ull << 31)          /* bytes of a symbol table */
-#define MAX_NAME 8192u                  /* longer names match nothing */
-#define MAX_NAME_BYTES (1ull << 30)     /* read in all; overlapping names make more of them */
+#define MAX_FUNCS (6u << 20) /* in one table */
+#define MAX_TABLE (1ull << 31) /* bytes of a symbol table */
+#define MAX_NAME 8192u /* longer names match nothing */
+#define MAX_NAME_BYTES (1ull << 30) /* read in all; overlapping names make more of them */
 #define WINDOW (256u << 10)
 
 enum match_kind { MATCH_IFUNC, MATCH_CODE, MATCH_NO_SIZE, MATCH_NOT_CODE, MATCH_COLD };
@@ -30,11 +30,11 @@ struct match {
 };
 
 struct search {
-	struct elf_file *f;       /* whose addresses count */
-	const char *glob;         /* NULL: cold parts only */
+	struct elf_file *f; /* whose addresses count */
+	const char *glob; /* NULL: cold parts only */
 	char needle[128];
 	bool has_needle, any_table, has_symtab;
-	struct buf text;          /* names of matches */
+	struct buf text; /* names of matches */
 	struct match *matches;
 	size_t n, cap;
 	uint64_t tables, order, name_bytes;
@@ -44,9 +44,9 @@ struct search {
 struct names {
 	const struct elf_file *f;
 	uint64_t offset, size; /* of the string table */
-	uint64_t at;           /* of the window within it */
+	uint64_t at; /* of the window within it */
 	size_t len;
-	char *window;          /* WINDOW + 1 bytes */
+	char *window; /* WINDOW + 1 bytes */
 };
 
 /* The name at @off, NULL when it is cut off, too long or outside. Asked for in rising order. */
@@ -192,8 +192,8 @@ static int list_symbols(struct search *s, const struct elf_file *f, const GElf_S
 		for (k = 0; k < n; k++) {
 			int type = ELF64_ST_TYPE(syms[k].st_info);
 
-			if (!syms[k].st_name || (type != STT_FUNC && type != STT_GNU_IFUNC &&
-						 type != STT_OBJECT))
+			if (!syms[k].st_name ||
+			    (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_OBJECT))
 				continue;
 			if (used == MAX_FUNCS)
 				return error__set(s->err, -E2BIG, "%s: more than %u symbols",
@@ -233,9 +233,10 @@ static int walk_names(struct search *s, const struct elf_file *f, const GElf_Shd
 			continue;
 		s->name_bytes += len;
 		if (s->name_bytes > MAX_NAME_BYTES)
-			return error__set(s->err, -EBADMSG, "%s: its symbol names overlap", f->name);
-		if (!(s->glob && (text__glob(s->glob, name) || !s->has_needle ||
-				  strstr(name, s->needle))) &&
+			return error__set(s->err, -EBADMSG, "%s: its symbol names overlap",
+					  f->name);
+		if (!(s->glob &&
+		      (text__glob(s->glob, name) || !s->has_needle || strstr(name, s->needle))) &&
 		    !(is_cold(name) && !s->f->colds_read))
 			continue;
 		if (elf_file__pread(f, sh->sh_offset + index * sizeof(sym), &sym, sizeof(sym)) !=
@@ -370,7 +371,6 @@ bool elf_file__in_cold_part(struct elf_file *f, uint64_t vaddr)
 	return lo && vaddr - f->colds[lo - 1].vaddr < f->colds[lo - 1].size;
 }
 
-
 static int by_match(const void *a, const void *b, void *ctx)
 {
 	const struct match *x = a, *y = b;
@@ -391,8 +391,8 @@ static bool same_match(const struct match *a, const struct match *b, const char 
 	       (a->kind == MATCH_CODE || strcmp(text + a->name, text + b->name) == 0);
 }
 
-static int deliver(const struct search *s, int (*fn)(void *ctx, const struct elf_func *fu), void *ctx,
-		   struct func_skips *skips)
+static int deliver(const struct search *s, int (*fn)(void *ctx, const struct elf_func *fu),
+		   void *ctx, struct func_skips *skips)
 {
 	const char *text = (const char *)s->text.data;
 	const struct match *resolver = NULL;

@@ -91,9 +91,8 @@ static int load_nothing(uint32_t expected_attach_type)
 
 static bool can_make_ring(void)
 {
-	__cleanup_close int fd =
-		bpf_map_create(BPF_MAP_TYPE_RINGBUF, "clika_try", 0, 0,
-			       (uint32_t)sysconf(_SC_PAGESIZE), NULL);
+	__cleanup_close int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "clika_try", 0, 0,
+						(uint32_t)sysconf(_SC_PAGESIZE), NULL);
 
 	return fd >= 0;
 }
@@ -156,7 +155,7 @@ static int multi_link(int prog_fd, uint32_t type, int32_t pid)
 	struct multi_link a = {
 		.prog_fd = (uint32_t)prog_fd,
 		.attach_type = type,
-		.path = (uint64_t)(uintptr_t)"/",
+		.path = (uint64_t)(uintptr_t) "/",
 		.offsets = (uint64_t)(uintptr_t)&offset,
 		.count = 1,
 		.pid = (uint32_t)pid,
@@ -297,8 +296,9 @@ bool features__missing(const struct features *f, char *line, size_t n)
 		buf__printf(&b, "root of a user namespace (a rootless container?) may not load BPF "
 				"programs: run it on the host");
 	} else if (f->load_error == EPERM || f->load_error == EACCES) {
-		buf__printf(&b, "the kernel refuses to load BPF programs though the capabilities are "
-				"there: %s",
+		buf__printf(&b,
+			    "the kernel refuses to load BPF programs though the capabilities are "
+			    "there: %s",
 			    f->locked_down ? "kernel lockdown is on"
 					   : "a seccomp filter or security module forbids it "
 					     "(in a container: start it with --privileged)");

@@ -7,26 +7,36 @@
  * must arrive at an instruction that the sweep saw.
  */
 #include <capstone/capstone.h>
-#include <dwarf.h>
-#include <elfutils/libdw.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "user/probe/elf_internal.h"
+#include "user/probe/unwind.h"
 
 #define MAX_CODE (4u << 20)
 #define NEAR 8u /* instructions between an epilogue and its jump */
+#define MAX_PENDING 256u
 
 struct disasm {
 	csh handle;
 	cs_insn *insn;
-	Dwarf_CFI *cfi;
-	bool cfi_looked_for;
+	struct unwind *unwind; /* made when first needed */
 };
 
 /* Where the present value of a register comes from; tells a pointer from a jump table. */
 enum origin { ORIGIN_CALLER, ORIGIN_LOADED, ORIGIN_COMPUTED };
+
+struct values {
+	enum origin origin[32];
+	unsigned since_epilogue; /* instructions; more than NEAR: it has not just been */
+};
+
+/* What is known at a place that an earlier jump goes to. */
+struct pending {
+	size_t at;
+	struct values v;
+};
 
 struct sweep {
 	struct elf_file *f;
@@ -36,51 +46,28 @@ struct sweep {
 	struct clika_error *err;
 	uint8_t *code;
 	size_t size;
-	uint8_t *marks;      /* a byte for each byte of code */
-	enum origin origin[32];
-	unsigned since_epilogue;
+	uint8_t *marks; /* a byte for each byte of code */
+	struct values v;
+	bool dead; /* the instruction before never goes on to this one */
+	struct pending pending[MAX_PENDING];
+	size_t n_pending;
 };
 
-enum { MARK_INSN = 1, MARK_TARGET = 2, MARK_EXIT = 4, MARK_LOCK = 8 };
+enum { MARK_INSN = 1, MARK_TARGET = 2, MARK_EXIT = 4, MARK_LOCK = 8, MARK_PENDING = 16 };
 
 #define REFUSE(s, fmt, ...)                                                                        \
 	error__set((s)->err, -ENOTSUP, "%s: function %s: " fmt, (s)->f->name, (s)->fu->symbol,     \
 		   ##__VA_ARGS__)
 
-/* --- what the frame looks like at an instruction ------------------------------------------- */
-
-enum frame_state { FRAME_UNKNOWN, FRAME_AS_AT_ENTRY, FRAME_IN_USE };
-
 /*
  * A jump leaves the function only when the frame has been taken down: unwind tables say so
  * exactly. They also tell a jump to the function's cold part in a file without symbols.
  */
-static enum frame_state frame_at(struct sweep *s, uint64_t vaddr)
+static enum frame_state frame_at(struct sweep *s, size_t at)
 {
-	bool x86 = s->f->ident.machine == EM_X86_64;
-	Dwarf_Frame *frame = NULL;
-	enum frame_state st = FRAME_UNKNOWN;
-	Dwarf_Op *ops;
-	size_t n;
-
-	if (!s->d->cfi_looked_for) {
-		s->d->cfi_looked_for = true;
-		s->d->cfi = dwarf_getcfi_elf(s->f->elf);
-	}
-	if (!s->d->cfi || dwarf_cfi_addrframe(s->d->cfi, vaddr, &frame) != 0)
-		return FRAME_UNKNOWN;
-	if (dwarf_frame_cfa(frame, &ops, &n) == 0 && n >= 1) {
-		uint8_t sp = x86 ? DW_OP_breg7 : DW_OP_breg31;
-		Dwarf_Word regno = x86 ? 7 : 31, above = x86 ? 8 : 0;
-
-		st = n == 1 && ((ops[0].atom == sp && ops[0].number == above) ||
-				(ops[0].atom == DW_OP_bregx && ops[0].number == regno &&
-				 ops[0].number2 == above))
-			     ? FRAME_AS_AT_ENTRY
-			     : FRAME_IN_USE;
-	}
-	free(frame);
-	return st;
+	if (!s->d->unwind)
+		s->d->unwind = unwind__new(s->f);
+	return s->d->unwind ? unwind__frame_at(s->d->unwind, s->fu->vaddr + at) : FRAME_UNKNOWN;
 }
 
 /* --- exits ------------------------------------------------------------------------------------ */
@@ -97,23 +84,84 @@ static int add_exit(struct sweep *s, size_t at, bool tail)
 	return 0;
 }
 
-static void branch_to(struct sweep *s, uint64_t target)
+/* --- what registers hold --------------------------------------------------------------------- */
+
+static void know_nothing(struct values *v)
 {
-	if (target - s->fu->vaddr < s->size)
-		s->marks[target - s->fu->vaddr] |= MARK_TARGET;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(v->origin); i++)
+		v->origin[i] = ORIGIN_COMPUTED;
+	v->since_epilogue = NEAR + 1;
+}
+
+static void merge(struct values *v, const struct values *with)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(v->origin); i++)
+		if (with->origin[i] > v->origin[i])
+			v->origin[i] = with->origin[i];
+	if (with->since_epilogue > v->since_epilogue)
+		v->since_epilogue = with->since_epilogue;
+}
+
+static struct pending *find_pending(struct sweep *s, size_t at)
+{
+	size_t i;
+
+	for (i = 0; i < s->n_pending; i++)
+		if (s->pending[i].at == at)
+			return &s->pending[i];
+	return NULL;
+}
+
+static void branch_to(struct sweep *s, size_t at, size_t target)
+{
+	struct pending *p;
+
+	s->marks[target] |= MARK_TARGET;
+	if (target <= at)
+		return;
+	if (s->marks[target] & MARK_PENDING) {
+		p = find_pending(s, target);
+		merge(&p->v, &s->v);
+	} else if (s->n_pending < MAX_PENDING) {
+		s->pending[s->n_pending++] = (struct pending){ target, s->v };
+		s->marks[target] |= MARK_PENDING;
+	}
+}
+
+/* Joins what falls through to @at with what jumps there. */
+static void arrive(struct sweep *s, size_t at)
+{
+	if (s->marks[at] & MARK_PENDING) {
+		struct pending *p = find_pending(s, at);
+
+		if (s->dead)
+			s->v = p->v;
+		else
+			merge(&s->v, &p->v);
+		*p = s->pending[--s->n_pending];
+		s->marks[at] &= (uint8_t)~MARK_PENDING;
+	} else if (s->dead) {
+		know_nothing(&s->v);
+	}
+	s->dead = false;
 }
 
 static int direct_jump(struct sweep *s, size_t at, uint64_t target, bool conditional)
 {
 	enum frame_state st;
 
+	s->dead = !conditional;
 	if (target - s->fu->vaddr < s->size) {
-		branch_to(s, target);
+		branch_to(s, at, (size_t)(target - s->fu->vaddr));
 		return 0;
 	}
 	if (elf_file__in_cold_part(s->f, target))
 		return 0;
-	st = frame_at(s, s->fu->vaddr + at);
+	st = frame_at(s, at);
 	if (st == FRAME_IN_USE)
 		return 0;
 	if (conditional) {
@@ -125,11 +173,12 @@ static int direct_jump(struct sweep *s, size_t at, uint64_t target, bool conditi
 
 static int indirect_jump(struct sweep *s, size_t at, enum origin from)
 {
-	enum frame_state st = frame_at(s, s->fu->vaddr + at);
+	enum frame_state st = frame_at(s, at);
 
+	s->dead = true;
 	if (st == FRAME_IN_USE)
 		return 0;
-	if (s->since_epilogue <= NEAR || (st == FRAME_AS_AT_ENTRY && from != ORIGIN_COMPUTED))
+	if (s->v.since_epilogue <= NEAR || (st == FRAME_AS_AT_ENTRY && from != ORIGIN_COMPUTED))
 		return add_exit(s, at, true);
 	s->out->unsure++;
 	return 0;
@@ -145,8 +194,8 @@ static int x86_index(unsigned reg)
 		X86_REG_R12, X86_REG_R13, X86_REG_R14, X86_REG_R15,
 	};
 	static const uint16_t r32[] = {
-		X86_REG_EAX,  X86_REG_EBX,  X86_REG_ECX,  X86_REG_EDX,	X86_REG_ESI,  X86_REG_EDI,
-		X86_REG_EBP,  X86_REG_ESP,  X86_REG_R8D,  X86_REG_R9D,	X86_REG_R10D, X86_REG_R11D,
+		X86_REG_EAX,  X86_REG_EBX,  X86_REG_ECX,  X86_REG_EDX,  X86_REG_ESI,  X86_REG_EDI,
+		X86_REG_EBP,  X86_REG_ESP,  X86_REG_R8D,  X86_REG_R9D,  X86_REG_R10D, X86_REG_R11D,
 		X86_REG_R12D, X86_REG_R13D, X86_REG_R14D, X86_REG_R15D,
 	};
 	int i;
@@ -175,9 +224,9 @@ static void x86_follow_values(struct sweep *s, const cs_insn *in)
 	int reg;
 
 	if (x86_takes_frame_down(in))
-		s->since_epilogue = 0;
-	else if (s->since_epilogue <= NEAR)
-		s->since_epilogue++;
+		s->v.since_epilogue = 0;
+	else if (s->v.since_epilogue <= NEAR)
+		s->v.since_epilogue++;
 	if (!x->op_count || x->operands[0].type != X86_OP_REG || in->id == X86_INS_CMP ||
 	    in->id == X86_INS_TEST || in->id == X86_INS_PUSH)
 		return;
@@ -185,15 +234,15 @@ static void x86_follow_values(struct sweep *s, const cs_insn *in)
 	if (reg < 0)
 		return;
 	if (in->id == X86_INS_POP)
-		s->origin[reg] = ORIGIN_LOADED;
+		s->v.origin[reg] = ORIGIN_LOADED;
 	else if (in->id == X86_INS_MOV && x->operands[1].type == X86_OP_MEM)
-		s->origin[reg] = x->operands[1].mem.index == X86_REG_INVALID ? ORIGIN_LOADED
-									     : ORIGIN_COMPUTED;
+		s->v.origin[reg] = x->operands[1].mem.index == X86_REG_INVALID ? ORIGIN_LOADED
+									       : ORIGIN_COMPUTED;
 	else if (in->id == X86_INS_MOV && x->operands[1].type == X86_OP_REG &&
 		 x86_index(x->operands[1].reg) >= 0)
-		s->origin[reg] = s->origin[x86_index(x->operands[1].reg)];
+		s->v.origin[reg] = s->v.origin[x86_index(x->operands[1].reg)];
 	else
-		s->origin[reg] = ORIGIN_COMPUTED;
+		s->v.origin[reg] = ORIGIN_COMPUTED;
 }
 
 static int x86_jump(struct sweep *s, const cs_insn *in, size_t at)
@@ -207,13 +256,15 @@ static int x86_jump(struct sweep *s, const cs_insn *in, size_t at)
 	if (op->type == X86_OP_IMM)
 		return direct_jump(s, at, (uint64_t)op->imm, conditional);
 	/* "notrack" is what compilers put before the jump of a switch and nothing else. */
-	if (s->code[at] == 0x3e)
+	if (s->code[at] == 0x3e) {
+		s->dead = true;
 		return 0;
+	}
 	if (op->type == X86_OP_MEM)
-		return indirect_jump(s, at, op->mem.index == X86_REG_INVALID ? ORIGIN_LOADED
-									    : ORIGIN_COMPUTED);
+		return indirect_jump(
+			s, at, op->mem.index == X86_REG_INVALID ? ORIGIN_LOADED : ORIGIN_COMPUTED);
 	reg = op->type == X86_OP_REG ? x86_index(op->reg) : -1;
-	return indirect_jump(s, at, reg < 0 ? ORIGIN_COMPUTED : s->origin[reg]);
+	return indirect_jump(s, at, reg < 0 ? ORIGIN_COMPUTED : s->v.origin[reg]);
 }
 
 static int x86_look(struct sweep *s, const cs_insn *in, size_t at)
@@ -222,6 +273,7 @@ static int x86_look(struct sweep *s, const cs_insn *in, size_t at)
 	case X86_INS_RET:
 	case X86_INS_RETF:
 	case X86_INS_RETFQ:
+		s->dead = true;
 		return add_exit(s, at, false);
 	case X86_INS_IRET:
 	case X86_INS_IRETD:
@@ -230,6 +282,11 @@ static int x86_look(struct sweep *s, const cs_insn *in, size_t at)
 	case X86_INS_SYSRET:
 	case X86_INS_LJMP:
 		return REFUSE(s, "no ordinary function (%s)", in->mnemonic);
+	case X86_INS_UD2:
+	case X86_INS_HLT:
+	case X86_INS_INT3:
+		s->dead = true;
+		return 0;
 	default:
 		break;
 	}
@@ -239,6 +296,50 @@ static int x86_look(struct sweep *s, const cs_insn *in, size_t at)
 		return x86_jump(s, in, at);
 	x86_follow_values(s, in);
 	return 0;
+}
+
+/*
+ * Instructions newer than the disassembler, nearly all of them vector instructions: length by
+ * their regular encoding, 0 = none. They never jump, and which opcodes carry an immediate is
+ * fixed by their map.
+ */
+static size_t x86_unknown_size(const uint8_t *p, size_t left)
+{
+	unsigned map, opcode, mod, rm;
+	size_t n;
+
+	if (left >= 6 && p[0] == 0x62) {
+		map = p[1] & 7;
+		n = 4;
+	} else if (left >= 5 && p[0] == 0xc4) {
+		map = p[1] & 31;
+		n = 3;
+	} else if (left >= 4 && p[0] == 0xc5) {
+		map = 1;
+		n = 2;
+	} else {
+		/* rdpkru and its kind: no operands in memory */
+		return left >= 3 && p[0] == 0x0f && p[1] == 0x01 && p[2] >= 0xc0 ? 3 : 0;
+	}
+	if (!map || map > 6 || map == 4)
+		return 0;
+	opcode = p[n++];
+	mod = p[n] >> 6;
+	rm = p[n++] & 7;
+	if (mod != 3 && rm == 4) {
+		if (n >= left)
+			return 0;
+		if (mod == 0 && (p[n] & 7) == 5)
+			n += 4;
+		n++;
+	} else if (mod == 0 && rm == 5) {
+		n += 4;
+	}
+	n += mod == 1 ? 1 : mod == 2 ? 4 : 0;
+	if (map == 3 || (map == 1 && ((opcode >= 0x70 && opcode <= 0x73) || opcode == 0xc2 ||
+				      (opcode >= 0xc4 && opcode <= 0xc6))))
+		n++;
+	return n <= left ? n : 0;
 }
 
 /* --- arm64 -------------------------------------------------------------------------------------- */
@@ -258,8 +359,8 @@ static void arm64_follow_values(struct sweep *s, const cs_insn *in)
 	const cs_arm64_op *last;
 	int reg;
 
-	if (s->since_epilogue <= NEAR)
-		s->since_epilogue++;
+	if (s->v.since_epilogue <= NEAR)
+		s->v.since_epilogue++;
 	if (!a->op_count)
 		return;
 	last = &a->operands[a->op_count - 1];
@@ -268,7 +369,7 @@ static void arm64_follow_values(struct sweep *s, const cs_insn *in)
 	     (last->type == ARM64_OP_IMM || last->type == ARM64_OP_MEM)) ||
 	    (in->id == ARM64_INS_ADD && a->operands[0].type == ARM64_OP_REG &&
 	     a->operands[0].reg == ARM64_REG_SP))
-		s->since_epilogue = 0;
+		s->v.since_epilogue = 0;
 	if (a->operands[0].type != ARM64_OP_REG || in->id == ARM64_INS_STR ||
 	    in->id == ARM64_INS_STP || in->id == ARM64_INS_CMP)
 		return;
@@ -276,13 +377,13 @@ static void arm64_follow_values(struct sweep *s, const cs_insn *in)
 	if (reg < 0)
 		return;
 	if (in->id == ARM64_INS_LDR && a->op_count >= 2 && a->operands[1].type == ARM64_OP_MEM)
-		s->origin[reg] = a->operands[1].mem.index == ARM64_REG_INVALID ? ORIGIN_LOADED
-									       : ORIGIN_COMPUTED;
+		s->v.origin[reg] = a->operands[1].mem.index == ARM64_REG_INVALID ? ORIGIN_LOADED
+										 : ORIGIN_COMPUTED;
 	else if (in->id == ARM64_INS_MOV && a->op_count == 2 &&
 		 a->operands[1].type == ARM64_OP_REG && arm64_index(a->operands[1].reg) >= 0)
-		s->origin[reg] = s->origin[arm64_index(a->operands[1].reg)];
+		s->v.origin[reg] = s->v.origin[arm64_index(a->operands[1].reg)];
 	else
-		s->origin[reg] = ORIGIN_COMPUTED;
+		s->v.origin[reg] = ORIGIN_COMPUTED;
 }
 
 static int arm64_look(struct sweep *s, const cs_insn *in, size_t at)
@@ -291,13 +392,15 @@ static int arm64_look(struct sweep *s, const cs_insn *in, size_t at)
 	const cs_arm64_op *last = a->op_count ? &a->operands[a->op_count - 1] : NULL;
 	int reg;
 
-	if (in->id == ARM64_INS_RET)
+	if (in->id == ARM64_INS_RET) {
+		s->dead = true;
 		return add_exit(s, at, false);
+	}
 	if (in->id == ARM64_INS_ERET)
 		return REFUSE(s, "no ordinary function (%s)", in->mnemonic);
 	if (in->id == ARM64_INS_BR) {
 		reg = last && last->type == ARM64_OP_REG ? arm64_index(last->reg) : -1;
-		return indirect_jump(s, at, reg < 0 ? ORIGIN_COMPUTED : s->origin[reg]);
+		return indirect_jump(s, at, reg < 0 ? ORIGIN_COMPUTED : s->v.origin[reg]);
 	}
 	if (in->id == ARM64_INS_B || in->id == ARM64_INS_CBZ || in->id == ARM64_INS_CBNZ ||
 	    in->id == ARM64_INS_TBZ || in->id == ARM64_INS_TBNZ) {
@@ -318,8 +421,10 @@ static int arm64_unknown(struct sweep *s, size_t at)
 	uint32_t w;
 
 	memcpy(&w, s->code + at, sizeof(w));
-	if (w == 0xd65f0bff || w == 0xd65f0fff) /* retaa, retab */
+	if (w == 0xd65f0bff || w == 0xd65f0fff) { /* retaa, retab */
+		s->dead = true;
 		return add_exit(s, at, false);
+	}
 	if ((w & 0xfefff800) == 0xd61f0800) { /* braa, brab and their zero forms */
 		s->out->unsure++;
 		return 0;
@@ -339,24 +444,31 @@ static bool only_padding(const uint8_t *p, size_t n)
 static int sweep__run(struct sweep *s)
 {
 	bool x86 = s->f->ident.machine == EM_X86_64;
-	size_t at = 0;
+	size_t at = 0, n;
 	int rc = 0;
 
-	s->since_epilogue = NEAR + 1;
+	s->v.since_epilogue = NEAR + 1; /* and all registers are the caller's */
 	while (at < s->size && !rc) {
 		const uint8_t *p = s->code + at;
 		size_t left = s->size - at;
 		uint64_t vaddr = s->fu->vaddr + at;
+		bool skipped = s->dead && !(s->marks[at] & MARK_PENDING);
 
 		s->marks[at] |= MARK_INSN;
+		arrive(s, at);
 		if (cs_disasm_iter(s->d->handle, &p, &left, &vaddr, s->d->insn)) {
 			const cs_insn *in = s->d->insn;
 
 			rc = x86 ? x86_look(s, in, at) : arm64_look(s, in, at);
 			at += in->size;
+			/* Nops that align what follows are not a way there. */
+			s->dead |= skipped && in->id == (x86 ? (unsigned)X86_INS_NOP
+							     : (unsigned)ARM64_INS_NOP);
 		} else if (!x86 && left >= 4) {
 			rc = arm64_unknown(s, at);
 			at += 4;
+		} else if (x86 && (n = x86_unknown_size(s->code + at, s->size - at))) {
+			at += n;
 		} else if (only_padding(s->code + at, s->size - at)) {
 			break;
 		} else {
@@ -448,8 +560,7 @@ static void disasm__free(void *p)
 		cs_free(d->insn, 1);
 	if (d->handle)
 		cs_close(&d->handle);
-	if (d->cfi)
-		dwarf_cfi_end(d->cfi);
+	unwind__free(d->unwind);
 	free(d);
 }
 

@@ -410,7 +410,7 @@ struct family {
 	struct {
 		pid_t pid, ppid;
 		bool in;
-	} *all;
+	} * all;
 	size_t n, cap;
 	bool failed;
 };

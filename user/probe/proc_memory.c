@@ -27,7 +27,7 @@ struct job {
 	pid_t pid;
 	size_t n;
 	atomic_size_t done; /* ranges that are complete */
-	atomic_int users;   /* caller and reader; the last one frees */
+	atomic_int users; /* caller and reader; the last one frees */
 	sem_t finished;
 	uint8_t *bytes;
 	struct proc_range ranges[]; /* their `to` lies in bytes */
@@ -294,8 +294,7 @@ int proc__read_memoryv(pid_t pid, struct proc_range *ranges, size_t n, int timeo
 
 	if (timeout_ms < 0) {
 		for (i = 0; i < n; i++)
-			ranges[i].got =
-				read_range(pid, ranges[i].addr, ranges[i].to, ranges[i].n);
+			ranges[i].got = read_range(pid, ranges[i].addr, ranges[i].to, ranges[i].n);
 		return 0;
 	}
 	j = job__new(pid, ranges, n);
