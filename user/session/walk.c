@@ -378,11 +378,12 @@ static int walk__advance(struct walk *w, uint64_t ts)
 static int walk__finish(struct walk *w)
 {
 	uint64_t end = w->s->rec_end > w->now ? w->s->rec_end : w->now;
-	uint32_t i;
 	int err = walk__advance(w, end);
+	size_t i;
 
-	for (i = 0; !err && i < w->n_processes; i++)
-		err = close_process(w, i);
+	/* By tracks: their order, unlike that of processes in the file, says who and not when. */
+	for (i = 0; !err && i < w->s->n_tracks; i++)
+		err = close_process(w, walk__process(w, &w->tracks[i]));
 	return err;
 }
 
@@ -413,22 +414,25 @@ static int by_time(const void *a, const void *b)
 
 	if (x->ts != y->ts)
 		return x->ts < y->ts ? -1 : 1;
-	return x->process < y->process ? -1 : x->process > y->process;
+	return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
 static int walk__plan_process_ends(struct walk *w)
 {
-	size_t i, n = recording__n_processes(w->s->r);
-	uint64_t ended;
+	const struct track *t, *last = NULL;
+	size_t i, n = w->s->n_tracks;
 
 	w->process_ends = calloc(n ? n : 1, sizeof(*w->process_ends));
 	if (!w->process_ends)
 		return -ENOMEM;
-	for (i = 0; i < n; i++) {
-		ended = recording__process(w->s->r, i)->ended;
-		if (ended && ended < w->s->rec_end)
-			w->process_ends[w->n_process_ends++] =
-				(struct process_end){ ended, (uint32_t)i };
+	for (i = 0; i < n; i++, last = t) {
+		t = &w->s->tracks[i];
+		if (last && last->process == t->process)
+			continue;
+		if (t->proc->ended && t->proc->ended < w->s->rec_end)
+			w->process_ends[w->n_process_ends++] = (struct process_end){
+				t->proc->ended, walk__process(w, &w->tracks[i]), (uint32_t)i
+			};
 	}
 	qsort(w->process_ends, w->n_process_ends, sizeof(*w->process_ends), by_time);
 	return 0;

@@ -55,6 +55,7 @@ struct walk_track {
 struct process_end {
 	uint64_t ts;
 	uint32_t process;
+	uint32_t rank; /* among processes that end at one moment */
 };
 
 struct balance { /* (process, device) */
