@@ -1049,8 +1049,7 @@ CLIKA__FUNC void clika__keep_name(uint32_t kind, uint64_t id, const char *text)
 		} while (!__atomic_compare_exchange_n(&o->n_names, &n, n + 1, 0, __ATOMIC_ACQ_REL,
 						      __ATOMIC_ACQUIRE));
 	}
-	__atomic_store_n(&o->names[i].kind, 0, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	__atomic_exchange_n(&o->names[i].kind, 0, __ATOMIC_ACQ_REL);
 	o->names[i].id = id;
 	clika__copy_name(o->names[i].name, CLIKA_NAME_BYTES, text);
 	__atomic_store_n(&o->names[i].kind, kind, __ATOMIC_RELEASE);
