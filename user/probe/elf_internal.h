@@ -42,7 +42,8 @@ struct elf_file {
 	struct elf_load *loads; /* by vaddr */
 	size_t n_loads;
 
-	struct elf_notes notes[32]; /* PT_NOTE first, those of sections when markers are asked for */
+	struct elf_notes
+		notes[32]; /* PT_NOTE first, those of sections when markers are asked for */
 	size_t n_notes;
 	uint64_t note_bytes;
 
