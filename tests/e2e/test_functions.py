@@ -150,28 +150,26 @@ class FunctionTest(lib.Case):
         shutil.copy(lib.fixture("func_target"), path)
         subprocess.run(["strip", "--strip-all", path], check=True)
         target = lib.Target(self, path, "--stay")
-        recorder = self.record("-p", target.pid, "--no-markers", "--probe", "stripped:ft_*", "-d", "1",
+        recorder = self.record("-p", target.pid, "--probe", "stripped:ft_*")
+        target.run()
+        recorder.stop()
+        self.assertIn("stripped", recorder.err.text().replace(path, ""))
+
+    def test_a_glob_that_matches_nothing_is_named(self):
+        """A library that is loaded later might still match: a warning, not an error."""
+        target = self.target("func_target", "--stay")
+        recorder = self.record("-p", target.pid, "--probe", "func_target:no_such_function")
+        target.run()
+        result = recorder.stop()
+        self.assertIn("func_target:no_such_function", recorder.err.text())
+        self.assertIn("func_target:no_such_function", result.summary())
+
+    def test_return_probes_are_refused_with_the_reason(self):
+        target = self.target("func_target", "--stay")
+        recorder = self.record("-p", target.pid, "--retprobe", "--probe", "func_target:ft_nested",
                                started=False)
         self.assertNotEqual(recorder.wait(), 0)
-        self.assertIn("stripped", recorder.err.text())
-        target.go()
-        target.result()
-
-    def test_a_function_that_does_not_exist_is_named(self):
-        target = self.target("func_target", "--stay")
-        recorder = self.record("-p", target.pid, "--no-markers", "--probe", "func_target:no_such_function",
-                               "-d", "1", started=False)
-        self.assertNotEqual(recorder.wait(), 0)
-        self.assertIn("no_such_function", recorder.err.text())
-
-    def test_return_probes_count_the_same_where_nothing_throws(self):
-        target = self.target("func_target", "--rounds", 100, "--stay")
-        recorder = self.record("-p", target.pid, "--retprobe", "--probe", "func_target:ft_nested",
-                               "--probe", "func_target:ft_recurse")
-        said = target.run()
-        names = recorder.stop().trace().names()
-        self.assertEqual(names["ft_nested"], said["ft_nested"])
-        self.assertEqual(names["ft_recurse"], said["ft_recurse"])
+        self.assertIn("exception", recorder.err.text())
 
 
 if __name__ == "__main__":

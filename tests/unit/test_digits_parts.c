@@ -313,7 +313,7 @@ static float plain(size_t n, size_t k, const float *a, const float *b)
 static void gemm_equals_three_plain_loops(void **state)
 {
 	static const size_t shapes[][3] = {
-		{ 1, 1, 1 },   { 4, 8, 3 },	{ 5, 9, 7 },	 { 8, 512, 9 },	   { 16, 130, 72 },
+		{ 1, 1, 1 },   { 4, 8, 3 },     { 5, 9, 7 },     { 8, 512, 9 },    { 16, 130, 72 },
 		{ 10, 3, 64 }, { 3, 129, 256 }, { 7, 127, 257 }, { 33, 257, 300 },
 	};
 	uint32_t random = 88172645u;
