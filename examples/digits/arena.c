@@ -15,7 +15,7 @@
 struct chunk {
 	struct chunk *next;
 	size_t bytes, used; /* used: carved into blocks so far, this header included */
-	size_t live; /* blocks handed out */
+	size_t live;        /* blocks handed out */
 } __attribute__((aligned(ALIGN)));
 
 /* Lies in front of what the caller gets. */

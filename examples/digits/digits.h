@@ -27,11 +27,11 @@ extern "C" {
 struct digits_engine;
 
 struct digits_options {
-	size_t sz; /* sizeof(struct digits_options), set by digits_options__init() */
-	uint32_t workers; /* threads that compute */
-	uint32_t batch; /* requests in a batch, at most */
+	size_t sz;              /* sizeof(struct digits_options), set by digits_options__init() */
+	uint32_t workers;       /* threads that compute */
+	uint32_t batch;         /* requests in a batch, at most */
 	uint32_t batch_wait_us; /* how long the first request of a batch waits for others */
-	uint32_t queue; /* requests that may wait; more block the submitter */
+	uint32_t queue;         /* requests that may wait; more block the submitter */
 	uint32_t views; /* 1 to 9: average over the image and this many - 1 shifted copies */
 	/* An in-process capture around requests number from .. to - 1; from == to: none. */
 	uint64_t capture_from, capture_to;
@@ -41,14 +41,14 @@ DIGITS_API void digits_options__init(struct digits_options *o);
 
 struct digits_result {
 	uint64_t id;
-	uint64_t tag; /* as given to submit */
+	uint64_t tag;  /* as given to submit */
 	int32_t error; /* 0, or a negative errno: no memory for the batch */
 	int32_t digit;
 	float probability;
 	float logits[DIGITS_CLASSES];
-	uint32_t batch; /* requests in the batch that it ran in */
+	uint32_t batch;     /* requests in the batch that it ran in */
 	uint64_t queued_ns; /* from submit until a worker took it */
-	uint64_t total_ns; /* from submit until the result was there */
+	uint64_t total_ns;  /* from submit until the result was there */
 };
 
 /*

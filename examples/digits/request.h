@@ -10,10 +10,10 @@
 
 struct request {
 	struct request *next; /* in the same batch */
-	uint32_t batch; /* of the first in a batch: how many there are */
+	uint32_t batch;       /* of the first in a batch: how many there are */
 	struct request *kept; /* in the list of those without a callback */
-	bool done, taken; /* of those: result is there; somebody waits for it */
-	unsigned generation; /* see digits_engine__drain() */
+	bool done, taken;     /* of those: result is there; somebody waits for it */
+	unsigned generation;  /* see digits_engine__drain() */
 	digits_done_fn fn;
 	void *ctx;
 	uint64_t submitted_ns; /* CLOCK_MONOTONIC */
