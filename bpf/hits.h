@@ -91,8 +91,11 @@ static __always_inline int hit__full(struct wire_hit_full *f, const struct wire_
 	at = s->args_at;
 	if (!at || at >= WIRE_MAX_ARGS)
 		return fault;
-	n = f->hit.vals[at - 1];
-	ptr = f->hit.vals[at];
+	/* Older verifiers forget a bound across 32-bit arithmetic, a mask they understand; what lies
+	 * behind the values up to there is this record's own. */
+	barrier_var(at);
+	n = f->hit.vals[(at - 1) & 15];
+	ptr = f->hit.vals[at & 15];
 	if (n > 8)
 		n = 8;
 	for (i = 0; i < 8; i++) {
