@@ -205,10 +205,12 @@ struct clika_arg {
 #if CLIKA__SUPPORTED
 #define CLIKA__INLINE static inline __attribute__((__always_inline__, __unused__))
 #define CLIKA__FUNC static __attribute__((__noinline__, __unused__))
+#define CLIKA__MEMBER __attribute__((__always_inline__)) inline
 #define CLIKA__UNLIKELY(x) __builtin_expect(!!(x), 0)
 #else
 #define CLIKA__INLINE static inline
 #define CLIKA__FUNC static inline
+#define CLIKA__MEMBER inline
 #define CLIKA__UNLIKELY(x) (x)
 #endif
 
@@ -1160,31 +1162,31 @@ extern volatile uint16_t clika_simple_semaphore_v1 __attribute__((__visibility__
  * The arguments always sit in the first argument registers, so every site has the same recipe.
  * The note joins the section group of the code, if there is one, and goes when it goes.
  */
-#define CLIKA__HIT(probe, recipe)                                                                   \
-	do {                                                                                        \
-		CLIKA__REGISTER(0);                                                                 \
-		CLIKA__REGISTER(1);                                                                 \
-		CLIKA__REGISTER(2);                                                                 \
-		CLIKA__REGISTER(3);                                                                 \
-		__asm__ volatile("990: nop\n"                                                       \
-				 ".reloc 990b, " CLIKA__RELOC_NONE ", _.stapsdt.base\n"             \
-				 ".pushsection .note.stapsdt,\"?\",@note\n"                         \
-				 ".balign 4\n"                                                      \
-				 ".4byte 8, 992f-991f, 3\n"                                         \
-				 ".asciz \"stapsdt\"\n"                                             \
-				 "991:\n"                                                           \
-				 ".8byte 990b\n"                                                    \
-				 ".8byte _.stapsdt.base\n"                                          \
-				 ".8byte clika_simple_semaphore_v1\n"                               \
-				 ".asciz \"clika\"\n"                                               \
-				 ".asciz \"" #probe "\"\n"                                          \
-				 ".asciz \"" recipe "\"\n"                                          \
-				 "992: .balign 4\n"                                                 \
-				 ".popsection\n"                                                    \
-				 :                                                                  \
-				 : CLIKA__IN0(clika__r0), CLIKA__IN1(clika__r1),                    \
-				   CLIKA__IN2(clika__r2), CLIKA__IN3(clika__r3)                     \
-				 : "memory");                                                       \
+#define CLIKA__HIT(probe, recipe) \
+	do { \
+		CLIKA__REGISTER(0); \
+		CLIKA__REGISTER(1); \
+		CLIKA__REGISTER(2); \
+		CLIKA__REGISTER(3); \
+		__asm__ volatile("990: nop\n" \
+				 ".reloc 990b, " CLIKA__RELOC_NONE ", _.stapsdt.base\n" \
+				 ".pushsection .note.stapsdt,\"?\",@note\n" \
+				 ".balign 4\n" \
+				 ".4byte 8, 992f-991f, 3\n" \
+				 ".asciz \"stapsdt\"\n" \
+				 "991:\n" \
+				 ".8byte 990b\n" \
+				 ".8byte _.stapsdt.base\n" \
+				 ".8byte clika_simple_semaphore_v1\n" \
+				 ".asciz \"clika\"\n" \
+				 ".asciz \"" #probe "\"\n" \
+				 ".asciz \"" recipe "\"\n" \
+				 "992: .balign 4\n" \
+				 ".popsection\n" \
+				 : \
+				 : CLIKA__IN0(clika__r0), CLIKA__IN1(clika__r1), \
+				   CLIKA__IN2(clika__r2), CLIKA__IN3(clika__r3) \
+				 : "memory"); \
 	} while (0)
 
 #define CLIKA__R0 ""
@@ -1533,23 +1535,27 @@ CLIKA__INLINE void clika__end(clika_token token)
 #ifdef __cplusplus
 } /* extern "C" */
 
-/* Templates would be shared between translation units; inlined ones are not. */
+/*
+ * Templates and members would be shared between translation units; inlined ones are not.
+ * The linkage is said again for those who include C headers in a block of their own.
+ */
+extern "C++" {
+
 template <unsigned N> struct clika__pack {
 	clika_arg a[N];
 };
 
-template <typename... T>
-__attribute__((__always_inline__)) static inline clika__pack<sizeof...(T)> clika__packed(T... args)
+template <typename... T> CLIKA__INLINE clika__pack<sizeof...(T)> clika__packed(T... args)
 {
 	return clika__pack<sizeof...(T)>{ { args... } };
 }
 
-template <typename T> __attribute__((__always_inline__)) static inline uint64_t clika__word(T *p)
+template <typename T> CLIKA__INLINE uint64_t clika__word(T *p)
 {
 	return reinterpret_cast<uintptr_t>(p);
 }
 
-template <typename T> __attribute__((__always_inline__)) static inline uint64_t clika__word(T v)
+template <typename T> CLIKA__INLINE uint64_t clika__word(T v)
 {
 	return static_cast<uint64_t>(v);
 }
@@ -1558,16 +1564,18 @@ class clika_scope {
 	clika_token token;
 
     public:
-	__attribute__((__always_inline__)) explicit clika_scope(clika_token t) : token(t)
+	CLIKA__MEMBER explicit clika_scope(clika_token t) : token(t)
 	{
 	}
-	__attribute__((__always_inline__)) ~clika_scope()
+	CLIKA__MEMBER ~clika_scope()
 	{
 		clika__scope_end(&token);
 	}
 	clika_scope(const clika_scope &) = delete;
 	clika_scope &operator=(const clika_scope &) = delete;
 };
+
+} /* extern "C++" */
 #endif
 
 #if CLIKA__SUPPORTED
@@ -1617,21 +1625,21 @@ class clika_scope {
 #define CLIKA__ARGS(n, ...) n, (const struct clika_arg[]){ __VA_ARGS__ }
 #define CLIKA__WORD(v) ((uint64_t)(uintptr_t)(v))
 #if CLIKA__SUPPORTED
-#define CLIKA__SCOPE(token)                                                                         \
-	__attribute__((__cleanup__(clika__scope_end), __unused__))                                  \
+#define CLIKA__SCOPE(token) \
+	__attribute__((__cleanup__(clika__scope_end), __unused__)) \
 	clika_token CLIKA__UNIQUE(clika__scope_) = (token)
 #else
 #define CLIKA__SCOPE(token) (void)(token)
 #endif
 #endif
 
-#define CLIKA__DO(call)                                                                             \
-	do {                                                                                        \
-		if (CLIKA_ENABLED())                                                                \
-			call;                                                                       \
+#define CLIKA__DO(call) \
+	do { \
+		if (CLIKA_ENABLED()) \
+			call; \
 	} while (0)
 #define CLIKA__KIND(kind, fixed) (CLIKA__CAST(uint32_t, CLIKA_REC_##kind) | fixed##u << 8)
-#define CLIKA__EMIT(kind, fixed, literal, name, w0, w1, w2, ...)                                    \
+#define CLIKA__EMIT(kind, fixed, literal, name, w0, w1, w2, ...) \
 	CLIKA__DO(clika__emit(CLIKA__KIND(kind, fixed), literal, name, w0, w1, w2, __VA_ARGS__))
 #define CLIKA__BEGIN(call) (CLIKA_ENABLED() ? call : CLIKA__CAST(clika_token, 0))
 
@@ -1640,13 +1648,15 @@ class clika_scope {
  * any string instead. "..." is up to eight of the arguments below. While nobody looks, nothing
  * in the parentheses is evaluated (naming excepted, which stays for later).
  */
-#define CLIKA_I64(key, v) clika__arg(CLIKA_ARG_I64, 8, CLIKA__KEY(key), CLIKA__CAST(uint64_t, CLIKA__CAST(int64_t, v)))
+#define CLIKA_I64(key, v) \
+	clika__arg(CLIKA_ARG_I64, 8, CLIKA__KEY(key), CLIKA__CAST(uint64_t, CLIKA__CAST(int64_t, v)))
 #define CLIKA_U64(key, v) clika__arg(CLIKA_ARG_U64, 8, CLIKA__KEY(key), CLIKA__WORD(v))
-#define CLIKA_F64(key, v) clika__arg(CLIKA_ARG_F64, 8, CLIKA__KEY(key), clika__bits(CLIKA__CAST(double, v)))
+#define CLIKA_F64(key, v) \
+	clika__arg(CLIKA_ARG_F64, 8, CLIKA__KEY(key), clika__bits(CLIKA__CAST(double, v)))
 #define CLIKA_STR(key, s) clika__arg_str(CLIKA__KEY(key), s)
 
 #define CLIKA_NOW() clika__now() /* CLOCK_BOOTTIME, ns */
-/* The start of a span that CLIKA_SPAN_COMPLETE() may tell later; 0, and nothing told, when disabled */
+/* The start of a span that CLIKA_SPAN_COMPLETE() may tell later; 0, which tells none, if disabled */
 #define CLIKA_START() (CLIKA_ENABLED() ? clika__now() : CLIKA__CAST(uint64_t, 0))
 #define CLIKA_FLUSH() clika__flush()
 
@@ -1656,73 +1666,73 @@ class clika_scope {
 #define CLIKA_SPAN_DYN(...) CLIKA__SCOPE(CLIKA_SPAN_BEGIN_DYN(__VA_ARGS__))
 
 /* clika_token t = CLIKA_SPAN_BEGIN("decode", ...); ... CLIKA_SPAN_END(t, ...); */
-#define CLIKA_SPAN_BEGIN(...)                                                                       \
+#define CLIKA_SPAN_BEGIN(...) \
 	CLIKA__SPAN_BEGIN(CLIKA__LITERAL(CLIKA__FIRST(__VA_ARGS__), ""), __VA_ARGS__)
-#define CLIKA_SPAN_BEGIN_CAT(name, ...)                                                             \
+#define CLIKA_SPAN_BEGIN_CAT(name, ...) \
 	CLIKA__SPAN_BEGIN(CLIKA__LITERAL(name, CLIKA__FIRST(__VA_ARGS__)), __VA_ARGS__)
-#define CLIKA_SPAN_BEGIN_DYN(...)                                                                   \
-	CLIKA__BEGIN(clika__span_begin_x(CLIKA__NO_TEXT, clika__text(CLIKA__FIRST(__VA_ARGS__)),    \
+#define CLIKA_SPAN_BEGIN_DYN(...) \
+	CLIKA__BEGIN(clika__span_begin_x(CLIKA__NO_TEXT, clika__text(CLIKA__FIRST(__VA_ARGS__)), \
 					 CLIKA__REST(__VA_ARGS__)))
-#define CLIKA_SPAN_END(...)                                                                         \
+#define CLIKA_SPAN_END(...) \
 	CLIKA__JOIN(CLIKA__SPAN_END_, CLIKA__IF_MORE(__VA_ARGS__))(__VA_ARGS__)
 #define CLIKA__IF_MORE(...) CLIKA__TENTH(__VA_ARGS__, x, x, x, x, x, x, x, x, 0, ~)
 #define CLIKA__SPAN_END_0(token) clika__end(token)
 #define CLIKA__SPAN_END_x(token, ...) CLIKA__SPAN_END_X(CLIKA__UNIQUE(clika__t_), token, __VA_ARGS__)
-#define CLIKA__SPAN_END_X(t, token, ...)                                                            \
-	do {                                                                                        \
-		const clika_token t = (token);                                                      \
-		if (CLIKA__UNLIKELY(t != 0))                                                        \
-			clika__span_end_x(t, CLIKA__REST(token, __VA_ARGS__));                      \
+#define CLIKA__SPAN_END_X(t, token, ...) \
+	do { \
+		const clika_token t = (token); \
+		if (CLIKA__UNLIKELY(t != 0)) \
+			clika__span_end_x(t, CLIKA__REST(token, __VA_ARGS__)); \
 	} while (0)
-#define CLIKA__SPAN_BEGIN(literal, ...)                                                             \
+#define CLIKA__SPAN_BEGIN(literal, ...) \
 	CLIKA__JOIN(CLIKA__SPAN_BEGIN_, CLIKA__IF_MORE(__VA_ARGS__))(literal, __VA_ARGS__)
 #define CLIKA__SPAN_BEGIN_0(literal, first) CLIKA__BEGIN(clika__span_begin(literal))
-#define CLIKA__SPAN_BEGIN_x(literal, ...)                                                           \
+#define CLIKA__SPAN_BEGIN_x(literal, ...) \
 	CLIKA__BEGIN(clika__span_begin_x(literal, CLIKA__NO_TEXT, CLIKA__REST(__VA_ARGS__)))
 
 /* A span that has just ended: (name, start, ...), start from CLIKA_START() or CLIKA_NOW() */
-#define CLIKA_SPAN_COMPLETE(name, ...)                                                              \
-	CLIKA__DO(clika__span_complete(CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT,                    \
+#define CLIKA_SPAN_COMPLETE(name, ...) \
+	CLIKA__DO(clika__span_complete(CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT, \
 				       CLIKA__FIRST(__VA_ARGS__), CLIKA__REST(__VA_ARGS__)))
-#define CLIKA_SPAN_COMPLETE_CAT(name, cat, ...)                                                     \
-	CLIKA__DO(clika__span_complete(CLIKA__LITERAL(name, cat), CLIKA__NO_TEXT,                   \
+#define CLIKA_SPAN_COMPLETE_CAT(name, cat, ...) \
+	CLIKA__DO(clika__span_complete(CLIKA__LITERAL(name, cat), CLIKA__NO_TEXT, \
 				       CLIKA__FIRST(__VA_ARGS__), CLIKA__REST(__VA_ARGS__)))
-#define CLIKA_SPAN_COMPLETE_DYN(name, ...)                                                          \
-	CLIKA__DO(clika__span_complete(CLIKA__NO_TEXT, clika__text(name),                           \
+#define CLIKA_SPAN_COMPLETE_DYN(name, ...) \
+	CLIKA__DO(clika__span_complete(CLIKA__NO_TEXT, clika__text(name), \
 				       CLIKA__FIRST(__VA_ARGS__), CLIKA__REST(__VA_ARGS__)))
 
-#define CLIKA_INSTANT(...)                                                                          \
-	CLIKA__EMIT(INSTANT, 0, CLIKA__LITERAL(CLIKA__FIRST(__VA_ARGS__), ""), CLIKA__NO_TEXT, 0,   \
+#define CLIKA_INSTANT(...) \
+	CLIKA__EMIT(INSTANT, 0, CLIKA__LITERAL(CLIKA__FIRST(__VA_ARGS__), ""), CLIKA__NO_TEXT, 0, \
 		    0, 0, CLIKA__REST(__VA_ARGS__))
-#define CLIKA_INSTANT_CAT(name, ...)                                                                \
+#define CLIKA_INSTANT_CAT(name, ...) \
 	CLIKA__EMIT(INSTANT, 0, CLIKA__LITERAL(name, CLIKA__FIRST(__VA_ARGS__)), CLIKA__NO_TEXT, 0, \
 		    0, 0, CLIKA__REST(__VA_ARGS__))
-#define CLIKA_INSTANT_DYN(...)                                                                      \
-	CLIKA__EMIT(INSTANT, 0, CLIKA__NO_TEXT, clika__text(CLIKA__FIRST(__VA_ARGS__)), 0, 0, 0,    \
+#define CLIKA_INSTANT_DYN(...) \
+	CLIKA__EMIT(INSTANT, 0, CLIKA__NO_TEXT, clika__text(CLIKA__FIRST(__VA_ARGS__)), 0, 0, 0, \
 		    CLIKA__REST(__VA_ARGS__))
 
-#define CLIKA_COUNTER_I64(name, v)                                                                  \
-	CLIKA__EMIT(COUNTER_I64, 1, CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT,                       \
+#define CLIKA_COUNTER_I64(name, v) \
+	CLIKA__EMIT(COUNTER_I64, 1, CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT, \
 		    CLIKA__CAST(uint64_t, CLIKA__CAST(int64_t, v)), 0, 0, 0, CLIKA__NO_ARGS)
-#define CLIKA_COUNTER_I64_DYN(name, v)                                                              \
-	CLIKA__EMIT(COUNTER_I64, 1, CLIKA__NO_TEXT, clika__text(name),                              \
+#define CLIKA_COUNTER_I64_DYN(name, v) \
+	CLIKA__EMIT(COUNTER_I64, 1, CLIKA__NO_TEXT, clika__text(name), \
 		    CLIKA__CAST(uint64_t, CLIKA__CAST(int64_t, v)), 0, 0, 0, CLIKA__NO_ARGS)
-#define CLIKA_COUNTER_F64(name, v)                                                                  \
-	CLIKA__EMIT(COUNTER_F64, 1, CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT,                       \
+#define CLIKA_COUNTER_F64(name, v) \
+	CLIKA__EMIT(COUNTER_F64, 1, CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT, \
 		    clika__bits(CLIKA__CAST(double, v)), 0, 0, 0, CLIKA__NO_ARGS)
-#define CLIKA_COUNTER_F64_DYN(name, v)                                                              \
-	CLIKA__EMIT(COUNTER_F64, 1, CLIKA__NO_TEXT, clika__text(name),                              \
+#define CLIKA_COUNTER_F64_DYN(name, v) \
+	CLIKA__EMIT(COUNTER_F64, 1, CLIKA__NO_TEXT, clika__text(name), \
 		    clika__bits(CLIKA__CAST(double, v)), 0, 0, 0, CLIKA__NO_ARGS)
 
 /* (literal or NULL, string or NULL, id, ...) */
-#define CLIKA__WITH_ID(kind, literal, name, ...)                                                    \
-	CLIKA__EMIT(kind, 1, literal, name, CLIKA__WORD(CLIKA__FIRST(__VA_ARGS__)), 0, 0,           \
+#define CLIKA__WITH_ID(kind, literal, name, ...) \
+	CLIKA__EMIT(kind, 1, literal, name, CLIKA__WORD(CLIKA__FIRST(__VA_ARGS__)), 0, 0, \
 		    CLIKA__REST(__VA_ARGS__))
-#define CLIKA__NAMED_ID(kind, name, ...)                                                            \
+#define CLIKA__NAMED_ID(kind, name, ...) \
 	CLIKA__WITH_ID(kind, CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT, __VA_ARGS__)
-#define CLIKA__CAT_ID(kind, name, cat, ...)                                                         \
+#define CLIKA__CAT_ID(kind, name, cat, ...) \
 	CLIKA__WITH_ID(kind, CLIKA__LITERAL(name, cat), CLIKA__NO_TEXT, __VA_ARGS__)
-#define CLIKA__DYN_ID(kind, name, ...)                                                              \
+#define CLIKA__DYN_ID(kind, name, ...) \
 	CLIKA__WITH_ID(kind, CLIKA__NO_TEXT, clika__text(name), __VA_ARGS__)
 
 /* Spans that end on whatever thread, tied by id: (name, id, ...) */
@@ -1746,28 +1756,28 @@ class clika_scope {
 #define CLIKA_REQUEST_BEGIN_DYN(kind, ...) CLIKA__DYN_ID(REQUEST_BEGIN, kind, __VA_ARGS__)
 #define CLIKA_REQUEST_FIRST_OUTPUT(kind, id) CLIKA__NAMED_ID(REQUEST_FIRST, kind, id)
 #define CLIKA_REQUEST_FIRST_OUTPUT_DYN(kind, id) CLIKA__DYN_ID(REQUEST_FIRST, kind, id)
-#define CLIKA_REQUEST_OUTPUT(kind, id, units)                                                       \
-	CLIKA__EMIT(REQUEST_OUTPUT, 2, CLIKA__LITERAL(kind, ""), CLIKA__NO_TEXT, CLIKA__WORD(id),   \
+#define CLIKA_REQUEST_OUTPUT(kind, id, units) \
+	CLIKA__EMIT(REQUEST_OUTPUT, 2, CLIKA__LITERAL(kind, ""), CLIKA__NO_TEXT, CLIKA__WORD(id), \
 		    CLIKA__WORD(units), 0, 0, CLIKA__NO_ARGS)
-#define CLIKA_REQUEST_OUTPUT_DYN(kind, id, units)                                                   \
-	CLIKA__EMIT(REQUEST_OUTPUT, 2, CLIKA__NO_TEXT, clika__text(kind), CLIKA__WORD(id),          \
+#define CLIKA_REQUEST_OUTPUT_DYN(kind, id, units) \
+	CLIKA__EMIT(REQUEST_OUTPUT, 2, CLIKA__NO_TEXT, clika__text(kind), CLIKA__WORD(id), \
 		    CLIKA__WORD(units), 0, 0, CLIKA__NO_ARGS)
 #define CLIKA_REQUEST_END(kind, ...) CLIKA__NAMED_ID(REQUEST_END, kind, __VA_ARGS__)
 #define CLIKA_REQUEST_END_DYN(kind, ...) CLIKA__DYN_ID(REQUEST_END, kind, __VA_ARGS__)
 
 /* Memory. Device 0 is the host; the source line is told, a name is not. */
 #if CLIKA__BATCHED
-#define CLIKA__TAKE(kind, device, address, bytes, pool)                                             \
-	CLIKA__EMIT(kind, 3, CLIKA__LITERAL("", ""), CLIKA__NO_TEXT, CLIKA__WORD(address),          \
+#define CLIKA__TAKE(kind, device, address, bytes, pool) \
+	CLIKA__EMIT(kind, 3, CLIKA__LITERAL("", ""), CLIKA__NO_TEXT, CLIKA__WORD(address), \
 		    CLIKA__WORD(bytes), CLIKA__CAST(uint32_t, device) | CLIKA__POOL("" pool "\0\0"), \
 		    0, CLIKA__NO_ARGS)
 #else
-#define CLIKA__TAKE(kind, device, address, bytes, pool)                                             \
-	CLIKA__EMIT(kind, 3, "" pool, CLIKA__NO_TEXT, CLIKA__WORD(address), CLIKA__WORD(bytes),     \
+#define CLIKA__TAKE(kind, device, address, bytes, pool) \
+	CLIKA__EMIT(kind, 3, "" pool, CLIKA__NO_TEXT, CLIKA__WORD(address), CLIKA__WORD(bytes), \
 		    CLIKA__CAST(uint32_t, device), 0, CLIKA__NO_ARGS)
 #endif
-#define CLIKA__GIVE(kind, device, address)                                                          \
-	CLIKA__EMIT(kind, 2, CLIKA__LITERAL("", ""), CLIKA__NO_TEXT, CLIKA__WORD(address),          \
+#define CLIKA__GIVE(kind, device, address) \
+	CLIKA__EMIT(kind, 2, CLIKA__LITERAL("", ""), CLIKA__NO_TEXT, CLIKA__WORD(address), \
 		    CLIKA__CAST(uint32_t, device), 0, 0, CLIKA__NO_ARGS)
 #define CLIKA_ALLOC(device, address, bytes, pool) CLIKA__TAKE(ALLOC, device, address, bytes, pool)
 #define CLIKA_FREE(device, address) CLIKA__GIVE(FREE, device, address)
@@ -1776,22 +1786,22 @@ class clika_scope {
 
 /* Names: any string, kept also while nobody looks (batched transport). */
 #define CLIKA_THREAD_NAME(name) clika__name(CLIKA__KIND(THREAD_NAME, 0), 0, clika__text(name))
-#define CLIKA_QUEUE_NAME(id, name)                                                                  \
+#define CLIKA_QUEUE_NAME(id, name) \
 	clika__name(CLIKA__KIND(QUEUE_NAME, 1), CLIKA__WORD(id), clika__text(name))
-#define CLIKA_DEVICE_NAME(device, name)                                                             \
+#define CLIKA_DEVICE_NAME(device, name) \
 	clika__name(CLIKA__KIND(DEVICE_NAME, 1), CLIKA__WORD(device), clika__text(name))
 #define CLIKA_PROCESS_LABEL(name) clika__name(CLIKA__KIND(PROCESS_LABEL, 0), 0, clika__text(name))
 
 /* The window between the two is a capture of its own. */
-#define CLIKA_CAPTURE_BEGIN(tag)                                                                    \
-	CLIKA__EMIT(CAPTURE_BEGIN, 0, CLIKA__LITERAL(tag, ""), CLIKA__NO_TEXT, 0, 0, 0, 0,          \
+#define CLIKA_CAPTURE_BEGIN(tag) \
+	CLIKA__EMIT(CAPTURE_BEGIN, 0, CLIKA__LITERAL(tag, ""), CLIKA__NO_TEXT, 0, 0, 0, 0, \
 		    CLIKA__NO_ARGS)
-#define CLIKA_CAPTURE_BEGIN_DYN(tag)                                                                \
+#define CLIKA_CAPTURE_BEGIN_DYN(tag) \
 	CLIKA__EMIT(CAPTURE_BEGIN, 0, CLIKA__NO_TEXT, clika__text(tag), 0, 0, 0, 0, CLIKA__NO_ARGS)
-#define CLIKA_CAPTURE_END(tag)                                                                      \
-	CLIKA__EMIT(CAPTURE_END, 0, CLIKA__LITERAL(tag, ""), CLIKA__NO_TEXT, 0, 0, 0, 0,            \
+#define CLIKA_CAPTURE_END(tag) \
+	CLIKA__EMIT(CAPTURE_END, 0, CLIKA__LITERAL(tag, ""), CLIKA__NO_TEXT, 0, 0, 0, 0, \
 		    CLIKA__NO_ARGS)
-#define CLIKA_CAPTURE_END_DYN(tag)                                                                  \
+#define CLIKA_CAPTURE_END_DYN(tag) \
 	CLIKA__EMIT(CAPTURE_END, 0, CLIKA__NO_TEXT, clika__text(tag), 0, 0, 0, 0, CLIKA__NO_ARGS)
 
 #endif /* !CLIKA_ABI_ONLY && !CLIKA_MARKERS_H */

@@ -69,6 +69,7 @@ static int check(void)
 	struct clika_buffer *b;
 	uint32_t tid = (uint32_t)syscall(SYS_gettid);
 
+	REQUIRE(marks__wait_unwatched(&clika_semaphore_v1) == 0);
 	REQUIRE(part_a(3, "dynamic") == 6 && clika_object_v1.buffers == 0);
 	CLIKA_THREAD_NAME("checker");
 	clika_semaphore_v1 = 1;

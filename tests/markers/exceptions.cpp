@@ -62,6 +62,7 @@ int check()
 {
 	int begins = 0, ends = 0, spans = 0, caught = 0;
 
+	REQUIRE(marks__wait_unwatched(&clika_semaphore_v1) == 0);
 	clika_semaphore_v1 = 1;
 	{
 		CLIKA_SPAN("outer");

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include "tests/markers/records.h"
 #include "tests/markers/trap.h"
 
 #define REQUIRE(what)                                                                              \
@@ -285,6 +286,7 @@ int main(void)
 	char dynamic[] = "dynamic";
 	int before;
 
+	REQUIRE(marks__wait_unwatched(&clika_simple_semaphore_v1) == 0);
 	find_sites();
 	REQUIRE(n_sites >= 30 && trap__listen(on_hit) == 0);
 	mark_all(dynamic);

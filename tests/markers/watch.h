@@ -82,9 +82,9 @@ static inline void watch__forget(void)
 
 static inline int watch__start(void)
 {
-	int ret = trap__listen(watch__hit);
-
-	return ret ? ret : trap__set((uintptr_t)clika_batch_v1);
+	if (marks__wait_unwatched(&clika_semaphore_v1) != 0 || trap__listen(watch__hit) != 0)
+		return -1;
+	return trap__set((uintptr_t)clika_batch_v1);
 }
 
 static inline struct clika_buffer *watch__mine(void)

@@ -325,7 +325,7 @@ static void mark_together(void)
 	pthread_barrier_wait(&together);
 }
 
-static void buffers_made_at_once_are_all_listed_and_come_back_into_use_body(void)
+static void mark_together_often(void)
 {
 	pthread_t t[16];
 	int before;
@@ -347,8 +347,7 @@ static void buffers_made_at_once_are_all_listed_and_come_back_into_use(void **st
 {
 	(void)state;
 	trap__fn = uncounted_hit;
-	assert_int_equal(watch__run(buffers_made_at_once_are_all_listed_and_come_back_into_use_body),
-			 0);
+	assert_int_equal(watch__run(mark_together_often), 0);
 	trap__fn = watch__hit;
 }
 
