@@ -28,6 +28,7 @@ CLANG ?= clang
 PYTHON ?= python3
 # Debian keeps it in /usr/sbin, Ubuntu in a folder named after a kernel.
 BPFTOOL ?= $(shell tools/find-bpftool.sh)
+PROTOC_C ?= protoc-c
 
 ARCH ?= $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86)
 MULTIARCH = $(shell $(CC) -print-multiarch 2>/dev/null)
@@ -56,14 +57,17 @@ endif
 CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE= $(OPT) $(WARN) -fPIC -fvisibility=hidden -pthread $(CFLAGS)
 CXXFLAGS_ALL = -std=gnu++17 $(OPT) $(CXXWARN) -fPIC -pthread $(CXXFLAGS)
 LDFLAGS_ALL = $(OPT) -pthread -Wl,--as-needed $(LDFLAGS)
-LDLIBS := -lbpf -lelf -ldw -lcapstone -lcjson -lz -lstdc++ -lm -ldl -lpthread
+LDLIBS := -lbpf -lelf -ldw -lcapstone -lcjson -lprotobuf-c -lz -lstdc++ -lm -ldl -lpthread
 DEP = -MMD -MP
 
 # ---- sources ---------------------------------------------------------------------------------
 
 LIB_ROOMS := user/base user/probe user/stream user/recording user/session user/service user/prof export
 LIB_SRCS := $(sort $(wildcard $(LIB_ROOMS:%=%/*.c)))
-LIB_OBJS := $(LIB_SRCS:%.c=$(O)/obj/%.o)
+PROTOS := $(sort $(wildcard export/proto/*.proto))
+PROTO_HDRS := $(PROTOS:export/%.proto=$(B)/%.pb-c.h)
+PROTO_OBJS := $(PROTOS:export/%.proto=$(O)/obj/%.pb-c.o)
+LIB_OBJS := $(LIB_SRCS:%.c=$(O)/obj/%.o) $(PROTO_OBJS)
 CLI_SRCS := $(sort $(wildcard user/cli/*.c))
 CLI_OBJS := $(CLI_SRCS:%.c=$(O)/obj/%.o)
 CLI_PARTS := $(filter-out $(O)/obj/user/cli/main.o,$(CLI_OBJS))
@@ -153,6 +157,17 @@ $(B)/tests/bpf/%.skel.h: $(B)/tests/bpf/%.bpf.o
 	$(Q)$(BPFTOOL) gen object $(@:.skel.h=.linked.o) $<
 	$(Q)$(BPFTOOL) gen skeleton $(@:.skel.h=.linked.o) name $*_bpf > $@
 
+# ---- message formats -----------------------------------------------------------------------------
+
+$(B)/proto/%.pb-c.c $(B)/proto/%.pb-c.h: export/proto/%.proto
+	$(say) PROTO $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(PROTOC_C) --c_out=$(B)/proto -Iexport/proto $<
+$(O)/obj/proto/%.pb-c.o: $(B)/proto/%.pb-c.c $(O)/.flags
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) $(DEP) -c $< -o $@
+
 # ---- objects, library, tool ----------------------------------------------------------------------
 
 $(O)/obj/%.o: %.c $(O)/.flags
@@ -162,6 +177,8 @@ $(O)/obj/%.o: %.c $(O)/.flags
 
 # The first build has no dependency files yet: the rooms that may load BPF wait for the skeleton.
 $(filter $(O)/obj/user/probe/% $(O)/obj/user/stream/% $(O)/obj/user/prof/% $(O)/obj/user/service/%,$(LIB_OBJS)): | $(SKEL)
+
+$(filter $(O)/obj/export/%,$(LIB_OBJS)): | $(PROTO_HDRS)
 
 $(STATIC): $(LIB_OBJS) $(O)/.lib-list
 	$(say) AR $@
@@ -200,6 +217,7 @@ $(O)/obj/cli.a: $(CLI_PARTS) $(O)/.cli-list
 	$(Q)rm -f $@
 	$(Q)$(AR) crs $@ $(CLI_PARTS)
 $(BPF_TESTS:$(O)/%=$(O)/obj/%.o): | $(SKEL) $(TEST_SKELS)
+$(UNIT_TESTS:$(O)/%=$(O)/obj/%.o) $(GOLDEN_TESTS:$(O)/%=$(O)/obj/%.o) $(COMMON_OBJS): | $(PROTO_HDRS)
 
 # Fixtures are what a target looks like: optimised, never with sanitizers.
 # The second line of a source may add flags: see tests/fixtures/README.md.
@@ -234,8 +252,8 @@ tests: tests-user $(BPF_TESTS)
 
 FUZZ_SECONDS ?= 20
 FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE= -O1 -g -pthread -fsanitize=address,undefined
-FUZZ_OBJS := $(LIB_SRCS:%.c=$(B)/fuzz/obj/%.o)
-$(B)/fuzz/obj/%.o: %.c $(O)/.flags | $(SKEL)
+FUZZ_OBJS := $(LIB_SRCS:%.c=$(B)/fuzz/obj/%.o) $(PROTOS:export/%.proto=$(B)/fuzz/obj/$(B)/%.pb-c.o)
+$(B)/fuzz/obj/%.o: %.c $(O)/.flags | $(SKEL) $(PROTO_HDRS)
 	$(say) FUZZCC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link $(DEP) -c $< -o $@
@@ -278,7 +296,7 @@ check-root-free:
 
 check-layers:
 	@tools/check-layers.sh
-check-headers: | $(SKEL)
+check-headers: | $(SKEL) $(PROTO_HDRS)
 	@CC='$(CC)' CXX='$(CXX)' tools/check-headers.sh
 check-man:
 	@tools/check-man.sh
@@ -288,7 +306,7 @@ check-format:
 	@tools/check-format.sh
 format:
 	$(Q)clang-format -i $(OUR_SOURCES)
-check-tidy: | $(SKEL)
+check-tidy: | $(SKEL) $(PROTO_HDRS)
 	@tools/check-tidy.sh
 
 bench: deps-bench

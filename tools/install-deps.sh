@@ -33,6 +33,8 @@ build|hdr:libelf.h|libelf-dev|reads programs and libraries
 build|hdr:dwarf.h|libdw-dev|reads symbols and debug files
 build|hdr:capstone/capstone.h|libcapstone-dev|finds return instructions
 build|hdr:cjson/cJSON.h|libcjson-dev|writes JSON
+build|cmd:protoc-c|protobuf-c-compiler|compiles the description of Perfetto's format
+build|hdr:protobuf-c/protobuf-c.h|libprotobuf-c-dev|writes Perfetto traces
 build|hdr:zlib.h|zlib1g-dev|checksums and compression
 build|cmd:python3|python3|runs the demo's and the tests' scripts
 test|hdr:cmocka.h|libcmocka-dev|unit tests
