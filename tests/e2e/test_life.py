@@ -206,16 +206,28 @@ class FollowTest(lib.Case):
         self.assertSpans(result.trace(), {"library_work": 25, "step": 2})
         self.assertNothingLost(result.info())
 
+    def test_a_vfork_child_that_is_the_first_to_mark_disturbs_nothing(self):
+        """It runs in its parent's memory: what it leaves there must not be taken for the parent's."""
+        target = self.target("obeys")
+        recorder = self.record("-p", target.pid)
+        target.send("vfork")
+        target.result()
+        target.send("spans 3")
+        target.result()
+        self.assertSpans(recorder.stop().trace(), {"step": 3}, target.pid)
+
     def test_vfork_children_disturb_nothing(self):
         target = self.target("obeys")
         recorder = self.record("-p", target.pid)
+        target.send("spans 3")
+        target.result()
         for i in range(5):
             target.send("vfork")
             target.result()
             target.send("spans 3")
             target.result()
         trace = recorder.stop().trace()
-        self.assertSpans(trace, {"step": 15}, target.pid)
+        self.assertSpans(trace, {"step": 18}, target.pid)
 
 
 @lib.needs_root

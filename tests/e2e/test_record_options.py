@@ -42,8 +42,9 @@ class WindowTest(lib.Case):
         path = os.path.join(self.tmp(), "tagged.json")
         lib.export(result.recording, "chrome", path, "--capture", "my experiment")
         self.assertSpans(lib.Trace(path), {"step": 3})
-        lib.export(result.recording, "chrome", path, "--capture", "another")
-        self.assertSpans(lib.Trace(path), {})
+        done = lib.export(result.recording, "chrome", path, "--capture", "another", check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("my experiment", done.stderr)
 
 
 @lib.needs_root

@@ -540,7 +540,8 @@ void clika_recorder__free(struct clika_recorder *r, void (*progress)(void *ctx, 
 	writer__abort(r->w);
 	attacher__free(r->attacher, progress, ctx);
 	for (size_t i = 0; i < r->n_roots; i++)
-		close(r->roots[i].pidfd);
+		if (r->roots[i].pidfd >= 0)
+			close(r->roots[i].pidfd);
 	free(r->roots);
 	if (r->epoll >= 0)
 		close(r->epoll);

@@ -12,7 +12,8 @@
 /* A process that was asked for, or the command that was started. */
 struct root_target {
 	pid_t pid;       /* in the caller's namespace */
-	int pidfd;
+	int pidfd;       /* -1: looked at by its start time instead */
+	uint64_t start_ticks;
 	bool ended;
 };
 
@@ -45,6 +46,7 @@ struct clika_recorder {
 
 	struct root_target *roots;
 	size_t n_roots;
+	uint64_t roots_looked; /* those without a pidfd, last time */
 	struct command command;
 
 	uint64_t attach_ts, start_ts, stop_ts;

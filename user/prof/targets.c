@@ -13,6 +13,10 @@
 
 #include "user/prof/recorder.h"
 
+/* Descriptors are for a few targets; hundreds of them are looked at now and then. */
+#define MAX_PIDFDS 32
+#define LOOK_NS (200 * NSEC_PER_MSEC)
+
 static int pidfd_open(pid_t pid)
 {
 	return syscall(SYS_pidfd_open, pid, 0);
@@ -21,23 +25,48 @@ static int pidfd_open(pid_t pid)
 static int add_root(struct clika_recorder *r, pid_t pid, struct clika_error *err)
 {
 	struct root_target *more;
-	int fd = pidfd_open(pid);
+	struct proc_stat st;
+	int fd = -1;
 
-	if (fd < 0)
+	if (proc__stat(pid, &st) || st.state == 'Z' || st.state == 'X')
 		return error__set(err, -ESRCH, "no process %d: it has ended, or belongs to another pid "
 				  "namespace", (int)pid);
-	if (proc__is_32bit(pid)) {
-		close(fd);
+	if (proc__is_32bit(pid))
 		return error__set(err, -ENOTSUP, "pid %d is 32-bit, not supported", (int)pid);
-	}
 	more = realloc(r->roots, (r->n_roots + 1) * sizeof(*more));
-	if (!more) {
-		close(fd);
+	if (!more)
 		return error__set(err, -ENOMEM, "out of memory");
-	}
 	r->roots = more;
-	r->roots[r->n_roots++] = (struct root_target){ .pid = pid, .pidfd = fd };
+	if (r->n_roots < MAX_PIDFDS)
+		fd = pidfd_open(pid);
+	r->roots[r->n_roots++] = (struct root_target){ .pid = pid, .pidfd = fd,
+						       .start_ticks = st.start_ticks };
 	return 0;
+}
+
+static int count_task(void *ctx, pid_t tid)
+{
+	(void)tid;
+	return ++*(int *)ctx > 1;
+}
+
+static bool root_ended(const struct root_target *t, bool look)
+{
+	struct pollfd p = { .fd = t->pidfd, .events = POLLIN };
+	struct proc_stat st;
+	int tasks = 0;
+
+	if (t->pidfd >= 0)
+		return poll(&p, 1, 0) > 0;
+	if (!look)
+		return false;
+	if (proc__stat(t->pid, &st) || st.start_ticks != t->start_ticks)
+		return true;
+	if (st.state != 'Z' && st.state != 'X')
+		return false;
+	/* A leader that has gone may leave threads that go on. */
+	proc__threads(t->pid, count_task, &tasks);
+	return tasks < 2;
 }
 
 int recorder__find_targets(struct clika_recorder *r, struct clika_error *err)
@@ -425,18 +454,18 @@ void recorder__at_entry(void *ctx)
 
 bool recorder__targets_left(struct clika_recorder *r)
 {
-	bool left = false;
+	uint64_t now = clock__boottime_ns();
+	bool left = false, look = now - r->roots_looked >= LOOK_NS;
 
 	command__reap(&r->command);
 	if (r->command.pid)
 		return !r->command.ended;
 	if (r->o.target == CLIKA_TARGET_SYSTEM)
 		return true;
+	if (look)
+		r->roots_looked = now;
 	for (size_t i = 0; i < r->n_roots; i++) {
-		struct pollfd p = { .fd = r->roots[i].pidfd, .events = POLLIN };
-
-		if (!r->roots[i].ended && poll(&p, 1, 0) > 0)
-			r->roots[i].ended = true;
+		r->roots[i].ended = r->roots[i].ended || root_ended(&r->roots[i], look);
 		left |= !r->roots[i].ended;
 	}
 	return left || (!r->o.no_follow && attacher__targets(r->attacher) > 0);
