@@ -211,7 +211,8 @@ static int list_symbols(struct search *s, const struct elf_file *f, const GElf_S
 			(*list)[used++] = (uint64_t)syms[k].st_name << 32 | (i + k);
 		}
 	}
-	qsort(*list, used, sizeof(**list), by_word);
+	if (used)
+		qsort(*list, used, sizeof(**list), by_word);
 	*n_list = used;
 	return 0;
 }
