@@ -226,6 +226,16 @@ static uint64_t circular__oldest_ts(const struct recording_writer *w, size_t dro
 	return ts;
 }
 
+static int circular__cut(struct recording_writer *w, uint64_t size)
+{
+	if (w->size <= size)
+		return 0;
+	if (ftruncate(w->fd, (off_t)size))
+		return -errno;
+	w->size = size;
+	return 0;
+}
+
 /* Finds the place of the segment; what dies with the segments under it moves into it. */
 static int circular__make_room(struct recording_writer *w)
 {
@@ -248,17 +258,16 @@ static int circular__make_room(struct recording_writer *w)
 	}
 	if (at + segment__exact_size(w) > w->opts.max_bytes)
 		return -EFBIG;
-	/* What lay behind the write position is older than what is overwritten next. */
-	if (at < w->pos && w->size > w->pos) {
-		if (ftruncate(w->fd, (off_t)w->pos))
-			return -errno;
-		w->size = w->pos;
-	}
 	w->live.len -= dropped * sizeof(*live);
 	if (dropped)
 		memmove(w->live.data, w->live.data + dropped * sizeof(*live), w->live.len);
+	/* What lay behind the write position is older than what is overwritten next. */
+	err = at < w->pos ? circular__cut(w, w->pos) : 0;
+	/* Of what lies behind this segment nothing is left but the rest of one. */
+	if (!err && (!w->live.len || live[0].off < at))
+		err = circular__cut(w, at);
 	w->pos = at;
-	return 0;
+	return err;
 }
 
 static int segment__write(struct recording_writer *w)
