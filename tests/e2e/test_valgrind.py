@@ -11,6 +11,8 @@ SUPPRESSIONS = os.path.join(lib.ROOT, "tests", "valgrind.supp")
 
 @lib.needs_root
 class ValgrindTest(lib.Case):
+    maxDiff = None
+
     def setUp(self):
         if not shutil.which("valgrind"):
             self.skipTest("valgrind is not installed")
@@ -34,7 +36,10 @@ class ValgrindTest(lib.Case):
         recorder.signal(lib.signal.SIGINT)
         rc = recorder.wait(180)
         with open(log) as f:
-            self.assertEqual((rc, f.read()), (0, ""))
+            # "--" lines tell of system calls that this valgrind is too old to know.
+            errors = [line for line in f if line.startswith("==")]
+        self.assertEqual("".join(errors), "")
+        self.assertEqual(rc, 0)
         trace = lib.Trace(os.path.join(out, "chrome_trace.json"))
         self.assertEqual(trace.names()["work"], 1500)
         self.assertEqual(trace.names()["ft_leaf"], said["ft_leaf"])

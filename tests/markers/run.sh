@@ -3,13 +3,13 @@
 #
 # Builds the checks beside this file in every way that a runtime may be built and runs them:
 #   run.sh [quick|full]
-# quick leaves out most combinations of language and optimisation. Tools that are not installed
-# are skipped by name. Ends with 1 when anything failed.
+# quick (the default unless CI=true) has each kind of object at -O0 in C and at -O2 in C++; full has
+# all combinations. Tools that are not installed are skipped by name. Ends with 1 on any failure.
 
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-mode=${1:-full}
+mode=${1:-$([ "${CI:-}" = true ] && echo full || echo quick)}
 out=$(mktemp -d "${TMPDIR:-/tmp}/clika-markers.XXXXXX")
 trap 'rm -rf "$out"' EXIT
 cd "$out" || exit 1
@@ -122,27 +122,28 @@ compiles()
 }
 
 if [ "$mode" = quick ]; then
-	opts="-O0 -O2"
+	opts="-O2"
+	pairs="c:-O0 c++:-O2"
 	langs="c"
 else
 	opts="-O0 -O2 -O3"
+	pairs="c:-O0 c:-O2 c:-O3 c++:-O0 c++:-O2 c++:-O3"
 	langs="c c++"
 fi
 
 for cc in gcc clang; do
 	have $cc || continue
-	for lang in $langs; do
-		c=$(compiler_of $cc $lang)
-		for opt in $opts; do
-			v="$cc $lang $opt"
-			batched "$v pie" "$c $opt -fPIE" "-pie"
-			batched "$v no-pie" "$c $opt -fno-pie" "-no-pie"
-			batched "$v static" "$c $opt" "-static"
-			batched "$v static-pie" "$c $opt -fPIE" "-static-pie"
-			shared "$v shared" "$c $opt" ""
-			simple "$v simple pie" "$c $opt" "-pie"
-			simple "$v simple no-pie" "$c $opt -fno-pie" "-no-pie"
-		done
+	for pair in $pairs; do
+		opt=${pair#*:}
+		c=$(compiler_of $cc ${pair%:*})
+		v="$cc ${pair%:*} $opt"
+		batched "$v pie" "$c $opt -fPIE" "-pie"
+		batched "$v no-pie" "$c $opt -fno-pie" "-no-pie"
+		batched "$v static" "$c $opt" "-static"
+		batched "$v static-pie" "$c $opt -fPIE" "-static-pie"
+		shared "$v shared" "$c $opt" ""
+		simple "$v simple pie" "$c $opt" "-pie"
+		simple "$v simple no-pie" "$c $opt -fno-pie" "-no-pie"
 	done
 	c=$(compiler_of $cc c)
 	batched "$cc hidden, no plt, now" "$c -O2 -fvisibility=hidden -fno-plt" "-Wl,-z,now"
@@ -178,7 +179,11 @@ for lang in $langs; do
 		batched "gcc $lang lto, one partition" "$c -O3 -flto" "-flto-partition=none"
 		shared "gcc $lang lto shared" "$c -O2 -flto" ""
 		simple "gcc $lang lto simple" "$c -O2 -flto" ""
-		exceptions "gcc lto exceptions" "g++ -O2 -flto" ""
+		exceptions "gcc $lang lto exceptions" "g++ -O2 -flto" ""
+	fi
+	if have gcc && have ld.gold; then
+		batched "gold $lang sections collected" "$(compiler_of gcc $lang) -O2 -ffunction-sections" \
+			"-fuse-ld=gold -Wl,--gc-sections"
 	fi
 	if have clang && have ld.lld; then
 		c=$(compiler_of clang $lang)
