@@ -99,7 +99,9 @@ def count_unittest(p, out, rc):
                                             out[ran.start():] if ran else "")}
     total = int(ran.group(1)) if ran else 0
     p.skipped = said.get("skipped", 0)
-    p.failed = said.get("failures", 0) + said.get("errors", 0) + said.get("unexpected successes", 0)
+    # Subtests fail one by one; here each test counts once.
+    bad = set(re.findall(r"^(?:FAIL|ERROR): (\w+ \([\w.]+\))", out, re.M))
+    p.failed = len(bad) + said.get("unexpected successes", 0)
     p.passed = max(0, total - p.failed - p.skipped)
     for name, reason in re.findall(r"^(\w+)[^\n]*\.\.\. skipped ['\"](.*)['\"]$", out, re.M):
         p.notes.append(f"skipped: {name} ({reason})")
