@@ -244,9 +244,9 @@ static void put_line(struct summary *m, const char *what, uint64_t n, uint64_t a
 	text__count(count, n);
 	text__count(more, at_most);
 	if (at_most)
-		text_out__line(&m->t, "  %-58s %15s, unknown, at most %s more", what, count, more);
+		text_out__line(&m->t, "  %-62s %11s, at most %s more", what, count, more);
 	else
-		text_out__line(&m->t, "  %-58s %15s", what, count);
+		text_out__line(&m->t, "  %-62s %11s", what, count);
 }
 
 static void put_probes(struct summary *m)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *op_label(const struct summary *m, const struct op_stats *op, struct buf *b)
+static void op_label(const struct summary *m, const struct op_stats *op, struct buf *b)
 {
 	buf__reset(b);
 	if (op->other) {
@@ -16,7 +16,8 @@ static const char *op_label(const struct summary *m, const struct op_stats *op, 
 		if (op->cat)
 			buf__printf(b, " [%s]", session__str(m->s, op->cat));
 	}
-	return buf__error(b) || !b->len ? "(no name)" : (const char *)b->data;
+	if (!b->len)
+		buf__printf(b, "(no name)");
 }
 
 void summary__headline(struct summary *m)
@@ -33,9 +34,9 @@ void summary__headline(struct summary *m)
 	text__duration(self, op->self_ns);
 	text__count(calls, op->dur.count);
 	op_label(m, op, &b);
-	buf__printf(&line, "%s of the time in spans is %.*s: %s in %s calls, without what they call.",
+	buf__printf(&line, "%s of the time in spans is %.*s: %s in %s call%s, without spans inside.",
 		    share, (int)(b.len < 200 ? b.len : 200), b.data ? (const char *)b.data : "",
-		    self, calls);
+		    self, calls, op->dur.count == 1 ? "" : "s");
 	text_out__wrap(&m->t, 2, (const char *)line.data, line.len);
 	buf__free(&b);
 	buf__free(&line);
