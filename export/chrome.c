@@ -41,6 +41,7 @@ struct chrome {
 	size_t n_names;
 	char (*who)[48]; /* by track: its pid and tid */
 	uint64_t base;
+	uint64_t end; /* of the trace: not before anything written */
 	uint64_t n_arrows;
 	uint64_t not_finite; /* counter samples that no JSON number can say */
 	struct map64 *counters; /* process << 32 | name -> index */
@@ -450,6 +451,7 @@ static int chrome__item(void *state, const struct item *it)
 {
 	struct chrome *c = state;
 
+	c->end = it->ts > c->end ? it->ts : c->end;
 	switch (it->kind) {
 	case IT_SPAN_BEGIN:
 		return chrome__span(c, it);
@@ -474,21 +476,20 @@ static int chrome__item(void *state, const struct item *it)
 
 static void chrome__closing_samples(struct chrome *c)
 {
-	uint64_t end = session__end(c->s);
 	const struct balance_track *b;
 	uint64_t told = c->not_finite;
 	size_t i;
 
 	for (i = 0; i < c->n_samples; i++)
-		if (c->samples[i].ev.ts < end)
-			counter_event(c, c->samples[i].track, &c->samples[i].ev, end);
+		if (c->samples[i].ev.ts < c->end)
+			counter_event(c, c->samples[i].track, &c->samples[i].ev, c->end);
 	c->not_finite = told;
 	for (i = 0; i < c->n_balances; i++) {
 		b = &c->balances[i];
 		if (b->used_current)
-			memory_event(c, b, false, end);
+			memory_event(c, b, false, c->end);
 		if (b->used_reserved)
-			memory_event(c, b, true, end);
+			memory_event(c, b, true, c->end);
 	}
 }
 
@@ -498,7 +499,7 @@ static int chrome__close(void *state, struct clika_error *err)
 
 	(void)err;
 	chrome__closing_samples(c);
-	chrome_meta__loss_event(&c->j, c->s, &c->ids, session__end(c->s) - c->base);
+	chrome_meta__loss_event(&c->j, c->s, &c->ids, c->end - c->base);
 	json__end_array(&c->j);
 	json__key(&c->j, "otherData");
 	chrome_meta__tail(&c->j, c->s, &c->ids, c->not_finite);
@@ -536,6 +537,7 @@ static int chrome__open(struct session *s, struct outfile *out, const struct exp
 	c->s = s;
 	c->args = o->stack_args;
 	c->base = session__origin(s);
+	c->end = session__end(s);
 	json__init(&c->j, out);
 	c->n_names = (size_t)strpool__count(session__names(s)) + 1;
 	c->names = calloc(c->n_names, sizeof(*c->names));
