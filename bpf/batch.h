@@ -12,8 +12,12 @@ struct target_buffer {
 	__u64 head, flushed, count, flushed_count, dropped, next, object;
 	__u32 pid, tid;
 	__u64 born;
+	__u32 depth, announced, busy, dead;
 };
-WIRE_ASSERT_SIZE(struct target_buffer, 80);
+WIRE_ASSERT_SIZE(struct target_buffer, 96);
+
+#define OPEN_OFFSET 168 /* of the open spans in struct clika_buffer */
+#define DEAD_ENDING 3   /* its thread is ending and has handed everything over */
 
 #define BUFFER_MAGIC 0x4655424bu
 
@@ -148,6 +152,21 @@ static __always_inline void batch__register(struct task_struct *task, __u64 addr
 	ring__submit(ring, r);
 }
 
+/* The thread has handed everything over and will not write to this buffer again. */
+static __always_inline void batch__forget(struct task_struct *task, __u64 addr)
+{
+	struct wire_buffer_key key = { .tid = task->pid };
+	struct wire_buffer *b;
+	int i;
+
+	for (i = 0; i < WIRE_SLOTS; i++) {
+		key.slot = i;
+		b = bpf_map_lookup_elem(&buffers, &key);
+		if (b && b->addr == addr)
+			b->drained = 2;
+	}
+}
+
 static __always_inline int batch__hit(__u64 addr, __u64 from, __u64 to, __u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -163,12 +182,45 @@ static __always_inline int batch__hit(__u64 addr, __u64 from, __u64 to, __u64 co
 		loss__count(task->tgid, task->group_leader->start_boottime, 0, WL_BAD_RECORD, 1);
 		return 0;
 	}
+	if (from == to && tb.dead == DEAD_ENDING) {
+		batch__forget(task, addr);
+		return 0;
+	}
 	if (from == to) {
 		batch__register(task, addr, &tb, cookie);
 		return 0;
 	}
 	batch__take(task, addr, &tb, from, to, cookie, 0);
 	return 0;
+}
+
+/* Spans that are open when their thread ends have no record yet, only their place on the stack. */
+static __always_inline void batch__tell_open(struct task_struct *task, const struct wire_buffer *b,
+					     const struct target_buffer *tb)
+{
+	struct wire_stats *st = stats__mine();
+	void *ring = ring__mine();
+	struct wire_open *o;
+
+	if (!ring || !st)
+		return;
+	o = bpf_ringbuf_reserve(ring, sizeof(*o), 0);
+	if (!o) {
+		stats__add(&st->life_lost, 1);
+		return;
+	}
+	hdr__fill(&o->hdr, sizeof(*o), W_OPEN, 0, bpf_ktime_get_boot_ns());
+	task__fill(&o->task, task);
+	o->buffer = b->addr;
+	o->born = tb->born;
+	o->object = tb->object;
+	o->file = b->file;
+	o->ns_tid = tb->tid;
+	o->pad = 0;
+	o->depth = tb->depth > WIRE_MAX_OPEN ? WIRE_MAX_OPEN : tb->depth;
+	if (bpf_probe_read_user(o->open, sizeof(o->open), (void *)(b->addr + OPEN_OFFSET)))
+		o->depth = 0;
+	ring__submit(ring, o);
 }
 
 /*
@@ -200,9 +252,15 @@ static __always_inline void batch__drain(struct task_struct *task, bool forget, 
 				stats__add(&st->unknown_bytes, WIRE_HALF);
 			goto next;
 		}
+		/* A thread that has ended gives its buffer away before this hook comes: what lies there
+		 * then belongs to the next owner. */
+		if (tb.magic != BUFFER_MAGIC || tb.tid != b->ns_tid || b->drained == 2)
+			goto next;
 		if (last)
 			b->drained = 1;
-		if (tb.magic != BUFFER_MAGIC || tb.head == tb.flushed)
+		if (tb.depth && last)
+			batch__tell_open(task, b, &tb);
+		if (tb.head == tb.flushed)
 			goto next;
 		mid = (tb.flushed / WIRE_HALF + 1) * WIRE_HALF;
 		if (tb.head > mid)

@@ -63,7 +63,8 @@ WIRE_ASSERT_SIZE(struct wire_spec, 16);
 	X(W_EXEC, 7, "exec", struct wire_process)                                                   \
 	X(W_EXIT, 8, "exit", struct wire_exit)                                                      \
 	X(W_RENAME, 9, "rename", struct wire_exit)                                                  \
-	X(W_REGISTER, 10, "register", struct wire_register)
+	X(W_REGISTER, 10, "register", struct wire_register)                                         \
+	X(W_OPEN, 11, "open", struct wire_open)
 
 enum wire_kind {
 #define X(e, n, name, type) e = n,
@@ -178,6 +179,25 @@ struct wire_register {
 	__wu32 file, ns_tid;
 };
 WIRE_ASSERT_SIZE(struct wire_register, 80);
+
+#define WIRE_MAX_OPEN 64 /* CLIKA_MAX_OPEN of the marker ABI */
+
+struct wire_open_span { /* struct clika_open */
+	__wu64 start;
+	__ws32 name;
+	__wu32 pad;
+};
+WIRE_ASSERT_SIZE(struct wire_open_span, 16);
+
+struct wire_open { /* spans still open in a buffer whose thread is about to end */
+	struct wire_hdr hdr;
+	struct wire_task task;
+	__wu64 buffer, born, object;
+	__wu32 file, ns_tid;
+	__wu32 depth, pad;
+	struct wire_open_span open[WIRE_MAX_OPEN];
+};
+WIRE_ASSERT_SIZE(struct wire_open, 88 + 16 * WIRE_MAX_OPEN);
 
 /* One task that existed when asked (iterator, not ring). */
 #define WIRE_NS_LEVELS 8

@@ -75,14 +75,16 @@ static int harvest_process(void *ctx, struct person_process *proc)
 			if (ret != 1 || s.born != b->born)
 				continue;
 			decoder__dropped(r->decoder, b, s.dropped);
-			if (b->positioned && s.head <= b->expected)
-				continue;
-			if (harvest__read(proc->lpid, &s, b->positioned ? b->expected : s.flushed, &h) != 1)
-				continue;
-			/* What was handed over before these bytes may still lie in the ring. */
-			ret = recorder__drain(r, NULL);
-			if (!ret)
-				ret = decoder__harvest(r->decoder, th, b, h.from, h.data, h.len);
+			ret = 0;
+			if ((!b->positioned || s.head > b->expected) &&
+			    harvest__read(proc->lpid, &s, b->positioned ? b->expected : s.flushed, &h) == 1) {
+				/* What was handed over before these bytes may still lie in the ring. */
+				ret = recorder__drain(r, NULL);
+				if (!ret)
+					ret = decoder__harvest(r->decoder, th, b, h.from, h.data, h.len);
+			}
+			for (unsigned i = 0; i < s.depth && !ret; i++)
+				ret = decoder__open(r->decoder, b, i, s.open[i].start, s.open[i].name);
 			if (ret && !r->env.err)
 				r->env.err = ret;
 		}

@@ -24,6 +24,7 @@ struct open_span_ref {
 	uint64_t start;
 	uint32_t sub, slot;
 	bool hidden;
+	bool told; /* seen open from outside; the target's own record is still to come */
 };
 
 struct chain {
@@ -32,7 +33,7 @@ struct chain {
 	struct sub subs[MAX_STREAMS];
 	unsigned n_subs;
 	struct open_span_ref *open;
-	size_t n_open, cap_open;
+	size_t n_open, cap_open, n_told;
 	struct span_end *ends;
 	uint32_t *ends_args_at;
 	size_t n_ends, cap_ends;
@@ -189,9 +190,9 @@ static int chain__push(struct chain *c, const struct open_span_ref *o)
 	return 0;
 }
 
-int chain__begin(struct chain *c, uint64_t key, const struct event *ev)
+static int begin(struct chain *c, uint64_t key, const struct event *ev, bool told)
 {
-	struct open_span_ref o = { .key = key, .start = ev->ts };
+	struct open_span_ref o = { .key = key, .start = ev->ts, .told = told };
 	struct event e = *ev;
 	int ret;
 
@@ -203,7 +204,47 @@ int chain__begin(struct chain *c, uint64_t key, const struct event *ev)
 	if (ret)
 		return ret;
 	c->env->spans++;
-	return chain__push(c, &o);
+	ret = chain__push(c, &o);
+	if (!ret)
+		c->n_told += told;
+	return ret;
+}
+
+int chain__begin(struct chain *c, uint64_t key, const struct event *ev)
+{
+	return begin(c, key, ev, false);
+}
+
+int chain__begin_told(struct chain *c, uint64_t key, const struct event *ev)
+{
+	return begin(c, key, ev, true);
+}
+
+bool chain__begin_known(struct chain *c, uint64_t key, uint64_t start)
+{
+	for (size_t i = c->n_open; i-- > 0;) {
+		struct open_span_ref *o = &c->open[i];
+
+		if (o->key != key || o->start != start || o->hidden)
+			continue;
+		c->n_told -= o->told;
+		o->told = false;
+		return true;
+	}
+	return false;
+}
+
+bool chain__end_told(struct chain *c, uint64_t start, uint64_t end)
+{
+	if (!c->n_told)
+		return false;
+	for (size_t i = c->n_open; i-- > 0;) {
+		if (!c->open[i].told || c->open[i].start != start)
+			continue;
+		chain__end(c, c->open[i].key, end, 0, NULL, 0);
+		return true;
+	}
+	return false;
 }
 
 int chain__begin_hidden(struct chain *c, uint64_t key)
@@ -261,6 +302,7 @@ static int chain__pop(struct chain *c, uint64_t ts, uint16_t flags, const struct
 	uint32_t at;
 	int ret;
 
+	c->n_told -= o->told;
 	if (o->hidden)
 		return 0;
 	if (ts < o->start)

@@ -33,6 +33,13 @@ void chain__free(struct chain *c); /* drops what was not flushed; NULL is fine *
 int chain__event(struct chain *c, const struct event *ev); /* all kinds but open spans */
 /* @key: what its end will be found by (depth, stack pointer). */
 int chain__begin(struct chain *c, uint64_t key, const struct event *ev);
+/* The same for a span that was seen open from outside: its own record may follow, as a begin, or
+ * whole once it has ended. */
+int chain__begin_told(struct chain *c, uint64_t key, const struct event *ev);
+/* A begin that was told already counts as its own from now on. True when it was. */
+bool chain__begin_known(struct chain *c, uint64_t key, uint64_t start);
+/* A whole span that was told as open: ends it. True when it was. */
+bool chain__end_told(struct chain *c, uint64_t start, uint64_t end);
 /* A begin that is left out (filters): its end must be known to belong to nothing. */
 int chain__begin_hidden(struct chain *c, uint64_t key);
 /* Ends the span with @key; those begun after it were left without an end and are closed at @ts as

@@ -11,6 +11,8 @@
 #include "user/stream/decode_internal.h"
 
 _Static_assert(WIRE_HALF == CLIKA_HALF_BYTES, "both sides know one batch size");
+_Static_assert(WIRE_MAX_OPEN == CLIKA_MAX_OPEN, "both sides know one depth");
+_Static_assert(offsetof(struct clika_buffer, open) == 168, "the BPF side reads open spans there");
 
 struct decoder *decoder__new(const struct decoder_opts *o)
 {
@@ -271,6 +273,35 @@ int decoder__harvest(struct decoder *d, struct person_thread *th, struct thread_
 	return batch__take(d, th, b, from, data, len, 0, true, false);
 }
 
+int decoder__open(struct decoder *d, struct thread_buffer *b, unsigned depth, uint64_t start, int32_t name)
+{
+	const struct name_ids *ids = names__literal(d->o.names, b->file, name);
+	struct event ev = { .kind = EV_SPAN, .ts = start, .name = ids->name, .cat = ids->cat, .src = ids->src };
+	int ret;
+
+	/* Anything may be written there: what cannot be the start of a span in this recording is not. */
+	if (start < d->o.not_before || start > clock__boottime_ns() || ids->hidden || !ids->name ||
+	    chain__begin_known(b->chain, depth, start))
+		return 0;
+	ret = chain__begin_told(b->chain, depth, &ev);
+	return ret == -E2BIG ? 0 : ret;
+}
+
+static int decoder__opens(struct decoder *d, const struct wire_open *w)
+{
+	struct person_thread *th = people__thread(d->o.people, &w->task, NULL);
+	struct thread_buffer *b = th ? people__buffer(d->o.people, th, w->buffer, w->born) : NULL;
+	int ret = 0;
+
+	if (!b)
+		return -ENOMEM;
+	if (b->file == UINT32_MAX)
+		b->file = w->file;
+	for (unsigned i = 0; i < w->depth && i < WIRE_MAX_OPEN && !ret; i++)
+		ret = decoder__open(d, b, i, w->open[i].start, w->open[i].name);
+	return ret;
+}
+
 /* --- life ------------------------------------------------------------------------------------- */
 
 static int decoder__process(struct decoder *d, const struct wire_process *w, enum wire_kind kind,
@@ -373,6 +404,8 @@ int decoder__record(struct decoder *d, const void *rec, size_t size, uint64_t pa
 		return 0;
 	case W_REGISTER:
 		return decoder__register(d, rec);
+	case W_OPEN:
+		return decoder__opens(d, rec);
 	}
 	return 0;
 }

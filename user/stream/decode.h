@@ -47,6 +47,8 @@ int decoder__record(struct decoder *d, const void *rec, size_t size, uint64_t pa
 /* Bytes [from, from + len) of a thread buffer, read from outside. */
 int decoder__harvest(struct decoder *d, struct person_thread *th, struct thread_buffer *b,
 		     uint64_t from, const void *data, size_t len);
+/* A span that is open in a buffer as it is seen from outside, outermost first. */
+int decoder__open(struct decoder *d, struct thread_buffer *b, unsigned depth, uint64_t start, int32_t name);
 void decoder__dropped(struct decoder *d, struct thread_buffer *b, uint64_t dropped);
 const struct decoder_counts *decoder__counts(const struct decoder *d);
 /* Captures of the recording itself. Ids are shared with those that targets open. */

@@ -237,11 +237,9 @@ int marker__apply(struct decoder *d, struct chain *c, const struct step *s)
 		d->n.hidden++;
 	switch (s->kind) {
 	case STEP_BEGIN:
-		{
-			uint64_t depth = s->key;
-
-			chain__unwind(c, s->ts, span_left, &depth);
-		}
+		if (chain__begin_known(c, s->key, s->ts))
+			return 0;
+		chain__unwind(c, s->ts, span_left, (void *)&s->key);
 		return s->hidden ? chain__begin_hidden(c, s->key) : chain__begin(c, s->key, &ev);
 	case STEP_END: {
 		int ret = chain__end(c, s->key, s->ts, 0, s->args, s->ev.nargs);
@@ -249,6 +247,8 @@ int marker__apply(struct decoder *d, struct chain *c, const struct step *s)
 		return ret < 0 ? ret : 0;
 	}
 	default:
-		return s->hidden ? 0 : chain__event(c, &ev);
+		if (s->hidden || (ev.kind == EV_SPAN && chain__end_told(c, ev.ts, ev.ts + ev.dur)))
+			return 0;
+		return chain__event(c, &ev);
 	}
 }

@@ -54,13 +54,18 @@ static bool buffer__seen(uint64_t addr, const struct clika_buffer *b, struct see
 	s->data_offset = b->data_offset;
 	s->dead = b->dead;
 	memcpy(s->thread_name, b->thread_name, sizeof(s->thread_name) - 1);
+	s->depth = b->depth < WIRE_MAX_OPEN ? b->depth : WIRE_MAX_OPEN;
+	for (unsigned i = 0; i < s->depth; i++) {
+		s->open[i].start = b->open[i].start;
+		s->open[i].name = b->open[i].name;
+	}
 	return true;
 }
 
 int harvest__look(pid_t lpid, uint64_t addr, struct seen_buffer *s)
 {
 	struct clika_buffer b;
-	const size_t head = offsetof(struct clika_buffer, open);
+	const size_t head = sizeof(b);
 	ssize_t n = proc__read_memory(lpid, addr, &b, head, DEADLINE_MS);
 
 	if (n < 0)
@@ -87,7 +92,7 @@ int harvest__buffers(pid_t lpid, uint64_t object, struct seen_names *names,
 		names__copy(names, &o);
 	for (addr = o.buffers; addr && seen < MAX_BUFFERS; seen++) {
 		struct clika_buffer b;
-		const size_t head = offsetof(struct clika_buffer, open);
+		const size_t head = sizeof(b);
 
 		n = proc__read_memory(lpid, addr, &b, head, DEADLINE_MS);
 		if (n < 0)

@@ -15,6 +15,11 @@ struct seen_buffer {
 	uint16_t data_offset;
 	bool dead;
 	char thread_name[64];
+	unsigned depth;
+	struct {
+		uint64_t start;
+		int32_t name;
+	} open[WIRE_MAX_OPEN];
 };
 
 struct seen_names {
