@@ -19,6 +19,14 @@
 #include "user/probe/demangle.h"
 #include "user/probe/elf_file.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
 static struct elf_file *open_path(const char *path)
 {
 	struct clika_error err = { 0 };
@@ -260,7 +268,7 @@ static uint64_t now_ms(void)
 /* Sanitizers keep freed memory for a while: then only time is checked. */
 static long peak_kib(void)
 {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef SANITIZED
 	return 0;
 #else
 	struct rusage u;
