@@ -13,6 +13,7 @@ struct export_opts {
 	bool stack_args;    /* write arguments of spans (default true by export_opts__init) */
 	unsigned columns;   /* width of text output, 0 = 100 */
 	unsigned top;       /* rows in text tables, 0 = 30 */
+	bool compress_packets; /* Perfetto: packed inside, so that every reader opens it as it is */
 };
 void export_opts__init(struct export_opts *o);
 

@@ -37,19 +37,21 @@ static void add(uint64_t *sum, uint64_t n)
 		*sum = UINT64_MAX;
 }
 
+void losses__add(struct losses *l, const struct loss_info *row)
+{
+	if (row->cause && row->cause < LOSS_CAUSE_COUNT) {
+		add(&l->records[row->cause], row->records);
+		add(&l->at_most[row->cause], row->at_most);
+	}
+	add(&l->all_records, row->records);
+	add(&l->all_at_most, row->at_most);
+}
+
 void losses__sum(struct losses *l, const struct recording *r)
 {
-	const struct loss_info *row;
 	size_t i;
 
 	memset(l, 0, sizeof(*l));
-	for (i = 0; i < recording__n_losses(r); i++) {
-		row = recording__loss(r, i);
-		if (row->cause && row->cause < LOSS_CAUSE_COUNT) {
-			add(&l->records[row->cause], row->records);
-			add(&l->at_most[row->cause], row->at_most);
-		}
-		add(&l->all_records, row->records);
-		add(&l->all_at_most, row->at_most);
-	}
+	for (i = 0; i < recording__n_losses(r); i++)
+		losses__add(l, recording__loss(r, i));
 }

@@ -11,6 +11,7 @@ struct losses {
 	uint64_t all_records, all_at_most;
 };
 
+void losses__add(struct losses *l, const struct loss_info *row);
 void losses__sum(struct losses *l, const struct recording *r);
 const char *losses__code(unsigned int cause); /* stable: "ring_full" */
 const char *losses__text(unsigned int cause); /* for people */

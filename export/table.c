@@ -6,10 +6,12 @@
 #include <string.h>
 
 extern const struct exporter_ops exporter_chrome;
+extern const struct exporter_ops exporter_perfetto;
 extern const struct exporter_ops exporter_summary;
 
 const struct exporter_ops *const exporters[] = {
 	&exporter_chrome,
+	&exporter_perfetto,
 	&exporter_summary,
 	NULL,
 };
