@@ -98,10 +98,10 @@ static double median(struct row *r)
 int main(void)
 {
 	static struct row rows[] = {
-		{ "empty_loop", empty, 0, { 0 } },     { "disabled_instant", instant, 0, { 0 } },
-		{ "disabled_span", span, 0, { 0 } },   { "disabled_span_args", span_args, 0, { 0 } },
-		{ "two_clocks", clocks, 0, { 0 } },    { "span", span, 1, { 0 } },
-		{ "span_args", span_args, 1, { 0 } },  { "instant", instant, 1, { 0 } },
+		{ "empty_loop", empty, 0, { 0 } },    { "disabled_instant", instant, 0, { 0 } },
+		{ "disabled_span", span, 0, { 0 } },  { "disabled_span_args", span_args, 0, { 0 } },
+		{ "two_clocks", clocks, 0, { 0 } },   { "span", span, 1, { 0 } },
+		{ "span_args", span_args, 1, { 0 } }, { "instant", instant, 1, { 0 } },
 		{ "counter", counter, 1, { 0 } },
 	};
 	const size_t n = sizeof(rows) / sizeof(rows[0]);

@@ -27,6 +27,7 @@ BENCH = os.path.join(ROOT, "bench")
 OUT = os.path.join(lib.BUILD, "bench")
 ROUNDS = int(os.environ.get("CLIKA_BENCH_ROUNDS", "5"))
 EXPORT_ROUNDS = int(os.environ.get("CLIKA_BENCH_EXPORT_ROUNDS", "3"))
+BURSTS = 9
 LOAD_SECONDS = 10
 LOAD_RATE = 2_000_000
 
@@ -131,6 +132,23 @@ class Spans(lib.Process):
         self.send(f"run {kind} {n}")
         return float(self.expect(lambda l: l[:1].isdigit(), "a time", 120))
 
+    def bursts(self, kind, n):
+        """Median over short runs with rests between them: what an operation costs where it is made,
+        not what a reader costs that works on the same core at the same time."""
+        values = []
+        for _ in range(BURSTS):
+            values.append(self.run(kind, n))
+            time.sleep(0.02)
+        return median(values)
+
+    def paired_bursts(self, kind, other, n):
+        """(cost, cost of @other): in turns, so that what slows one slows the other."""
+        values = []
+        for _ in range(BURSTS):
+            values.append((self.run(kind, n), self.run(other, n)))
+            time.sleep(0.02)
+        return median(v for v, _ in values), median(o for _, o in values)
+
     def wait_hit(self, kind):
         """Until each operation really hits its probes: semaphores are set before all of them are in."""
         hits = 0
@@ -171,11 +189,15 @@ class Ours:
         lib.wait_for(target.wanted, "a semaphore set by our recorder")
         return recorder
 
-    def measure(self, target, kind, n):
+    def measure(self, target, measuring):
         recorder = self.record(target)
-        ns = target.run(kind, n)
+        ns = measuring()
         result = recorder.stop(120)
         lib.wait_for(lambda: not target.wanted(), "semaphores back to zero")
+        lost = result.info().lost
+        if lost:
+            # What is dropped would look cheap.
+            raise AssertionError(f"{lost} records were lost while a cost was measured")
         shutil.rmtree(result.dir, True)
         return ns
 
@@ -184,13 +206,13 @@ class Bpftrace:
     def __init__(self, bench):
         self.bench = bench
 
-    def measure(self, target, kind, n, action):
-        probes = ",".join(sorted({f"usdt:{target.path}:{p}:{m}" for p, m, _, _, _ in
-                                  lib.Elf(target.path).usdts()}))
-        tracer = lib.Process(self.bench, ["bpftrace", "-p", str(target.pid), "-e",
-                                          f"{probes} {{ {action} }}"])
-        target.wait_hit(kind)
-        ns = target.run(kind, n)
+    def measure(self, target, action, measuring):
+        """@action with a map of its own for each marker, as its users write it."""
+        markers = sorted({(p, m) for p, m, _, _, _ in lib.Elf(target.path).usdts()})
+        program = " ".join(f"usdt:{target.path}:{p}:{m} {{ {action.format(m)} }}" for p, m in markers)
+        tracer = lib.Process(self.bench, ["bpftrace", "-p", str(target.pid), "-e", program])
+        target.wait_hit("span")
+        ns = measuring()
         stop(tracer)
         lib.wait_for(lambda: not target.wanted(), "semaphores back to zero")
         return ns
@@ -224,12 +246,12 @@ class Perf:
         except OSError as e:
             say(f"bench: could not remove uprobe event {name}: {e}")
 
-    def measure(self, target, kind, n):
+    def measure(self, target, measuring):
         events = [a for name in self.names for a in ("-e", name)]
         tracer = lib.Process(self.bench, ["perf", "record", "-q", "-m", "16M", "-o", self.data, *events,
                                           "-p", str(target.pid)])
-        target.wait_hit(kind)
-        ns = target.run(kind, n)
+        target.wait_hit("span")
+        ns = measuring()
         stop(tracer)
         lib.wait_for(lambda: not target.wanted(), "semaphores back to zero")
         return ns
@@ -265,7 +287,7 @@ class Lttng:
 
     def measure(self, n):
         self.command("start")
-        ns = self.target.run("lttng", n)
+        ns = self.target.bursts("lttng", n)
         self.command("stop")
         return ns
 
@@ -304,39 +326,46 @@ def costs(bench, state):
     simple = state["simple"] = Spans(bench, compile_program("spans.c", "spans_simple",
                                                             "-DCLIKA_TRANSPORT_SIMPLE"))
     ours = state["ours"] = Ours(bench)
+    clock = []
+
+    def batched_span():
+        span, two = ours.measure(batched, lambda: batched.paired_bursts("span", "clock", 40_000))
+        clock.append(two)
+        return span
+
     steps = {
-        "two clock readings": lambda: batched.run("clock", 500_000),
-        "empty loop": lambda: batched.run("empty", 4_000_000),
-        "disabled instant": lambda: batched.run("instant", 4_000_000),
-        "disabled span": lambda: batched.run("span", 4_000_000),
-        "batched span, recorded": lambda: ours.measure(batched, "span", 1_000_000),
-        "simple span, recorded": lambda: ours.measure(simple, "span", 150_000),
+        "empty loop": lambda: batched.bursts("empty", 400_000),
+        "disabled instant": lambda: batched.bursts("instant", 400_000),
+        "disabled span": lambda: batched.bursts("span", 400_000),
+        "batched span, recorded": batched_span,
+        "simple span, recorded": lambda: ours.measure(simple, lambda: simple.bursts("span", 20_000)),
     }
     if bench.has("bpftrace"):
         bpftrace = Bpftrace(bench)
         steps["bpftrace count(), two markers"] = lambda: bpftrace.measure(
-            simple, "span", 150_000, "@[probe] = count();")
+            simple, "@{} = count();", lambda: simple.bursts("span", 20_000))
     if bench.has("perf"):
         perf = state["perf"] = Perf(bench, simple.path)
-        steps["perf record, two events"] = lambda: perf.measure(simple, "span", 150_000)
+        steps["perf record, two events"] = lambda: perf.measure(simple, lambda: simple.bursts("span", 20_000))
     if bench.has("lttng", "lttng-sessiond") and (has_lttng_headers() or bench.absent("lttng-ust headers")):
         lttng = state["lttng"] = Lttng(bench, compile_program("lttng_spans.c", "lttng_spans",
                                                               libs=("-llttng-ust", "-ldl")))
-        steps["LTTng-UST, two events"] = lambda: lttng.measure(200_000)
+        steps["LTTng-UST, two events"] = lambda: lttng.measure(20_000)
     if bench.has("uftrace"):
         uftrace = state["uftrace"] = Uftrace(bench, compile_program("uftrace_calls.c", "uftrace_calls",
                                                                     "-pg"))
-        steps["uftrace, a call"] = lambda: uftrace.measure(500_000)
+        steps["uftrace, a call"] = lambda: uftrace.measure(200_000)
 
     found = {name: [] for name in steps}
     for i in range(ROUNDS):
         say(f"bench: costs in the target, round {i + 1} of {ROUNDS}")
         for name, step in steps.items():
             found[name].append(step())
+    found["two clock readings"] = clock
     printing = None
     if "bpftrace count(), two markers" in steps:
         # Once: it takes long and its order of magnitude is what matters.
-        printing = bpftrace.measure(simple, "span", 20_000, 'printf("%s\\n", probe);')
+        printing = bpftrace.measure(simple, 'printf("{}\\n");', lambda: simple.run("span", 20_000))
 
     for name, values in found.items():
         bench.row(name, median(values), "ns", f"{min(values):.1f} to {max(values):.1f}")
@@ -465,7 +494,7 @@ def exports(bench, state):
     ours, text = os.path.join(scratch, "ours.json"), os.path.join(scratch, "peer.out")
     peers = {}
     if "perf" in state:
-        state["perf"].measure(state["simple"], "span", 500_000)
+        state["perf"].measure(state["simple"], lambda: state["simple"].run("span", 500_000))
         peers["perf script"] = (["perf", "script", "-i", state["perf"].data], b"clika_bench:")
     if "uftrace" in state:
         state["uftrace"].measure(1_000_000)
