@@ -564,9 +564,15 @@ static int by_request(const void *a, const void *b, void *names)
 	return by_text(names, x->name, y->name);
 }
 
+static void sort(struct stats *st, void *rows, size_t n, size_t bytes,
+		 int (*compare)(const void *, const void *, void *))
+{
+	if (n)
+		qsort_r(rows, n, bytes, compare, (void *)(uintptr_t)session__names(st->s));
+}
+
 int stats__finish(struct stats *st)
 {
-	void *names = (void *)(uintptr_t)session__names(st->s);
 	size_t i, used = 0;
 
 	/* An operation that only allocated, and whose end the walk did not give, is none. */
@@ -576,9 +582,9 @@ int stats__finish(struct stats *st)
 		else
 			histogram__free(&st->ops[i].dur);
 	st->n_ops = used;
-	qsort_r(st->ops, st->n_ops, sizeof(*st->ops), by_self, names);
-	qsort_r(st->waits, st->n_waits, sizeof(*st->waits), by_wait, names);
-	qsort_r(st->asyncs, st->n_asyncs, sizeof(*st->asyncs), by_async, names);
-	qsort_r(st->requests, st->n_requests, sizeof(*st->requests), by_request, names);
+	sort(st, st->ops, st->n_ops, sizeof(*st->ops), by_self);
+	sort(st, st->waits, st->n_waits, sizeof(*st->waits), by_wait);
+	sort(st, st->asyncs, st->n_asyncs, sizeof(*st->asyncs), by_async);
+	sort(st, st->requests, st->n_requests, sizeof(*st->requests), by_request);
 	return stats__warn(st);
 }
