@@ -258,14 +258,16 @@ static __always_inline void batch__drain(struct task_struct *task, bool forget, 
 			goto next;
 		if (last)
 			b->drained = 1;
-		if (tb.depth && last)
-			batch__tell_open(task, b, &tb);
 		if (tb.head == tb.flushed)
-			goto next;
+			goto open;
 		mid = (tb.flushed / WIRE_HALF + 1) * WIRE_HALF;
 		if (tb.head > mid)
 			tb.head = mid;
 		batch__take(task, b->addr, &tb, tb.flushed, tb.head, b->file, WF_DRAINED);
+open:
+		/* After the batch, which may hold the begins of some of them. */
+		if (tb.depth && last)
+			batch__tell_open(task, b, &tb);
 next:
 		if (forget)
 			bpf_map_delete_elem(&buffers, &key);

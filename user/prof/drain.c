@@ -52,7 +52,6 @@ int recorder__drain(struct clika_recorder *r, struct clika_error *err)
 
 static int harvest_process(void *ctx, struct person_process *proc)
 {
-	static const int gone[] = { -ESRCH, -EFAULT, -EPERM };
 	struct clika_recorder *r = ctx;
 	struct harvested h;
 	struct seen_buffer s;
@@ -63,15 +62,15 @@ static int harvest_process(void *ctx, struct person_process *proc)
 		for (struct thread_buffer *b = th->buffers; b; b = b->next) {
 			int ret = harvest__look(proc->lpid, b->addr, &s);
 
-			for (size_t i = 0; i < ARRAY_SIZE(gone); i++)
-				if (ret == gone[i])
-					return 0;
+			if (ret == -ESRCH || ret == -EPERM)
+				return 0;
 			if (ret == -ETIMEDOUT) {
 				writer__warning(r->w, "target-stuck", "memory of a target could not be read in "
 						"time; what its threads had not handed over is missing");
 				return 0;
 			}
-			/* The same memory under a new owner is another buffer. */
+			/* The same memory under a new owner is another buffer; a library that was unloaded
+			 * has taken its buffers along, flushed. */
 			if (ret != 1 || s.born != b->born)
 				continue;
 			decoder__dropped(r->decoder, b, s.dropped);
