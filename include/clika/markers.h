@@ -22,8 +22,8 @@
 #define CLIKA_BUFFER_MAGIC 0x4655424bu           /* struct clika_buffer.magic */
 #define CLIKA_HALF_BYTES 8192u                   /* a batch never crosses a half */
 #define CLIKA_DATA_BYTES (2u * CLIKA_HALF_BYTES)
-#define CLIKA_MAX_RECORD 1024u                   /* bytes, header and padding included */
-#define CLIKA_MAX_OPEN 64u                       /* spans open at one moment on one thread */
+#define CLIKA_MAX_RECORD 1024u /* bytes, header and padding included */
+#define CLIKA_MAX_OPEN 64u     /* spans open at one moment on one thread */
 #define CLIKA_MAX_ARGS 8u
 #define CLIKA_NAME_BYTES 48u
 #define CLIKA_NAMES 32u
@@ -39,12 +39,12 @@ struct clika_name {
 /* One an ELF object (hidden, weak). The allocated ELF note leads to it. */
 struct clika_object {
 	uint64_t magic;
-	uint32_t abi;      /* CLIKA_ABI_VERSION */
-	uint32_t bytes;    /* sizeof(struct clika_object) */
-	uint64_t buffers;  /* address of the newest struct clika_buffer of this object, 0 = none */
-	uint32_t pid;      /* process that the list belongs to, as it sees itself */
+	uint32_t abi;     /* CLIKA_ABI_VERSION */
+	uint32_t bytes;   /* sizeof(struct clika_object) */
+	uint64_t buffers; /* address of the newest struct clika_buffer of this object, 0 = none */
+	uint32_t pid;     /* process that the list belongs to, as it sees itself */
 	uint32_t n_names;
-	char label[64];    /* process label, "" = none */
+	char label[64]; /* process label, "" = none */
 	struct clika_name names[CLIKA_NAMES];
 };
 
@@ -57,7 +57,7 @@ struct clika_open {
 
 /* One a thread and object; page-aligned mapping, MADV_WIPEONFORK. */
 struct clika_buffer {
-	uint32_t magic;         /* CLIKA_BUFFER_MAGIC once usable; 0 after fork */
+	uint32_t magic; /* CLIKA_BUFFER_MAGIC once usable; 0 after fork */
 	uint16_t abi;
 	uint16_t data_offset;   /* of the data bytes from the start of this struct */
 	uint64_t head;          /* bytes ever written; store-release after the bytes */
@@ -76,41 +76,44 @@ struct clika_buffer {
 	uint64_t limit;         /* head may grow to here before the half is full; 0 = slow path */
 	char thread_name[64];   /* "" = none */
 	struct clika_open open[CLIKA_MAX_OPEN];
-	/* data_offset: CLIKA_DATA_BYTES of records; byte n of the stream lies at n % CLIKA_DATA_BYTES */
+	/* at data_offset: CLIKA_DATA_BYTES; byte n of the stream lies at n % CLIKA_DATA_BYTES */
 };
 
 enum clika_rec_kind {
-	CLIKA_REC_PAD = 0,           /* fills a half up; only size counts, at least 8 */
-	CLIKA_REC_SPAN = 1,          /* u64 end */
-	CLIKA_REC_BEGIN = 2,         /* u32 depth (0 = outermost), u32 0; args */
-	CLIKA_REC_END = 3,           /* u32 depth, u32 0; args; closes everything deeper too */
-	CLIKA_REC_INSTANT = 4,       /* args */
-	CLIKA_REC_COUNTER_I64 = 5,   /* i64 value */
-	CLIKA_REC_COUNTER_F64 = 6,   /* f64 value */
-	CLIKA_REC_ASYNC_BEGIN = 7,   /* u64 id; args */
-	CLIKA_REC_ASYNC_END = 8,     /* u64 id; args */
-	CLIKA_REC_FLOW_OUT = 9,      /* u64 id */
-	CLIKA_REC_FLOW_STEP = 10,    /* u64 id */
-	CLIKA_REC_FLOW_IN = 11,      /* u64 id */
-	CLIKA_REC_REQUEST_BEGIN = 12,/* u64 id; args */
-	CLIKA_REC_REQUEST_FIRST = 13,/* u64 id */
+	CLIKA_REC_PAD = 0,             /* fills a half up; only size counts, at least 8 */
+	CLIKA_REC_SPAN = 1,            /* u64 end */
+	CLIKA_REC_BEGIN = 2,           /* u32 depth (0 = outermost), u32 0; args */
+	CLIKA_REC_END = 3,             /* u32 depth, u32 0; args; closes everything deeper too */
+	CLIKA_REC_INSTANT = 4,         /* args */
+	CLIKA_REC_COUNTER_I64 = 5,     /* i64 value */
+	CLIKA_REC_COUNTER_F64 = 6,     /* f64 value */
+	CLIKA_REC_ASYNC_BEGIN = 7,     /* u64 id; args */
+	CLIKA_REC_ASYNC_END = 8,       /* u64 id; args */
+	CLIKA_REC_FLOW_OUT = 9,        /* u64 id */
+	CLIKA_REC_FLOW_STEP = 10,      /* u64 id */
+	CLIKA_REC_FLOW_IN = 11,        /* u64 id */
+	CLIKA_REC_REQUEST_BEGIN = 12,  /* u64 id; args */
+	CLIKA_REC_REQUEST_FIRST = 13,  /* u64 id */
 	CLIKA_REC_REQUEST_OUTPUT = 14, /* u64 id, u64 units */
-	CLIKA_REC_REQUEST_END = 15,  /* u64 id; args */
-	CLIKA_REC_ALLOC = 16,        /* u64 address, u64 bytes, u32 device, i32 pool (literal, 0 = none) */
-	CLIKA_REC_FREE = 17,         /* u64 address, u32 device, u32 0 */
-	CLIKA_REC_RESERVE = 18,      /* as ALLOC: a caching pool took memory from the device */
-	CLIKA_REC_RELEASE = 19,      /* as FREE */
-	CLIKA_REC_THREAD_NAME = 20,  /* the name */
-	CLIKA_REC_QUEUE_NAME = 21,   /* u64 id; the name */
-	CLIKA_REC_DEVICE_NAME = 22,  /* u64 device; the name */
-	CLIKA_REC_PROCESS_LABEL = 23,/* the name */
-	CLIKA_REC_CAPTURE_BEGIN = 24,/* tag = name */
-	CLIKA_REC_CAPTURE_END = 25,  /* tag = name */
+	CLIKA_REC_REQUEST_END = 15,    /* u64 id; args */
+	CLIKA_REC_ALLOC = 16,          /* u64 address, u64 bytes, u32 device, i32 pool (literal) */
+	CLIKA_REC_FREE = 17,           /* u64 address, u32 device, u32 0 */
+	CLIKA_REC_RESERVE = 18,        /* as ALLOC: a caching pool took memory from the device */
+	CLIKA_REC_RELEASE = 19,        /* as FREE */
+	CLIKA_REC_THREAD_NAME = 20,    /* the name */
+	CLIKA_REC_QUEUE_NAME = 21,     /* u64 id; the name */
+	CLIKA_REC_DEVICE_NAME = 22,    /* u64 device; the name */
+	CLIKA_REC_PROCESS_LABEL = 23,  /* the name */
+	CLIKA_REC_CAPTURE_BEGIN = 24,  /* tag = name */
+	CLIKA_REC_CAPTURE_END = 25,    /* tag = name */
 };
 
-#define CLIKA_RECF_NARGS 0x0f  /* flags: number of arguments */
-#define CLIKA_RECF_INLINE 0x10 /* the name follows the fixed part: u16 length, bytes, padded to 8;
-				* `name` is 0 then. Thread, queue, device names and labels always are */
+/*
+ * Flags: the number of arguments; and whether the name follows the fixed part (u16 length, bytes,
+ * padded to 8), `name` being 0 then, as with names of threads, queues and devices and labels.
+ */
+#define CLIKA_RECF_NARGS 0x0f
+#define CLIKA_RECF_INLINE 0x10
 
 /*
  * A record: this header, the fixed part of its kind, the inline name (if flagged), the arguments.
@@ -123,16 +126,16 @@ struct clika_rec {
 	uint8_t kind;
 	uint8_t flags;
 	int32_t name;
-	uint64_t ts;   /* CLOCK_BOOTTIME ns; PAD has none */
+	uint64_t ts; /* CLOCK_BOOTTIME ns; PAD has none */
 };
 
 enum clika_arg_type { CLIKA_ARG_I64 = 1, CLIKA_ARG_U64 = 2, CLIKA_ARG_F64 = 3, CLIKA_ARG_STR = 4 };
 
 struct clika_rec_arg {
-	uint8_t type;  /* enum clika_arg_type */
+	uint8_t type; /* enum clika_arg_type */
 	uint8_t pad;
-	uint16_t len;  /* of a string: that many bytes follow, padded to 8; numbers: 8 bytes follow */
-	int32_t key;   /* displacement to a literal, as in struct clika_rec */
+	uint16_t len; /* bytes that follow: a string's, padded to 8; a number's 8 */
+	int32_t key;  /* displacement to a literal, as in struct clika_rec */
 };
 
 /*
@@ -157,7 +160,7 @@ struct clika_rec_arg {
 
 #include <stddef.h>
 
-#if defined(__linux__) && defined(__GNUC__) && defined(__LP64__) && \
+#if defined(__linux__) && defined(__GNUC__) && defined(__LP64__) &&                                \
 	(defined(__x86_64__) || (defined(__aarch64__) && !defined(__AARCH64EB__)))
 #define CLIKA__SUPPORTED 1
 #else
@@ -183,10 +186,10 @@ typedef uint64_t clika_token;
 
 /* One typed argument, as CLIKA_I64() and its kin make it. Part of the simple transport's ABI. */
 struct clika_arg {
-	uint32_t type;   /* enum clika_arg_type */
-	uint32_t len;    /* bytes of the string; 8 for numbers */
+	uint32_t type; /* enum clika_arg_type */
+	uint32_t len;  /* bytes of the string; 8 for numbers */
 	const char *key;
-	uint64_t value;  /* the number's bits, or the address of the string */
+	uint64_t value; /* the number's bits, or the address of the string */
 };
 
 #ifdef __cplusplus
@@ -293,9 +296,10 @@ __asm__(".ifndef _.stapsdt.base\n"
  * The .reloc keeps .stapsdt.base, which only a section that is not loaded refers to.
  */
 #define CLIKA__GROUP ",clika_batch_v1,comdat\n"
-#define CLIKA__DATA(name, kind) \
+#define CLIKA__DATA(name, kind)                                                                    \
 	".weak " name "\n.hidden " name "\n.type " name "," kind "\n" name ":\n"
 
+/* clang-format off */
 __asm__(".ifndef clika_batch_v1\n"
 	".pushsection .text.clika_batch_v1,\"axG\",@progbits" CLIKA__GROUP
 	".balign 16\n"
@@ -361,6 +365,7 @@ __asm__(".ifndef clika_batch_v1\n"
 	"991: .balign 4\n"
 	".popsection\n"
 	".endif\n");
+/* clang-format on */
 
 CLIKA__ASSERT(sizeof(struct clika_object) == 2144);
 CLIKA__ASSERT(sizeof(struct clika_buffer) == 1192);
@@ -395,16 +400,21 @@ extern void clika_batch_v1(struct clika_buffer *buffer, uint64_t from, uint64_t 
 #else
 #define CLIKA__PTHREAD
 #endif
-extern int clika__key_create(unsigned int *key, void (*dtor)(void *))
-	__asm__("pthread_key_create") CLIKA__PTHREAD;
+extern int clika__key_create(unsigned int *key,
+			     void (*dtor)(void *)) __asm__("pthread_key_create") CLIKA__PTHREAD;
 extern int clika__key_delete(unsigned int key) __asm__("pthread_key_delete") CLIKA__PTHREAD;
-extern int clika__key_set(unsigned int key, const void *value)
-	__asm__("pthread_setspecific") CLIKA__PTHREAD;
+extern int clika__key_set(unsigned int key,
+			  const void *value) __asm__("pthread_setspecific") CLIKA__PTHREAD;
 
 /* Bare system calls: they leave errno alone and are safe in signal handlers. */
 #ifdef __x86_64__
-enum { CLIKA__MMAP = 9, CLIKA__MADVISE = 28, CLIKA__GETPID = 39, CLIKA__GETPPID = 110,
-       CLIKA__GETTID = 186 };
+enum {
+	CLIKA__MMAP = 9,
+	CLIKA__MADVISE = 28,
+	CLIKA__GETPID = 39,
+	CLIKA__GETPPID = 110,
+	CLIKA__GETTID = 186
+};
 
 CLIKA__INLINE long clika__syscall(long nr, long a, long b, long c, long d, long e)
 {
@@ -420,8 +430,13 @@ CLIKA__INLINE long clika__syscall(long nr, long a, long b, long c, long d, long 
 	return ret;
 }
 #else
-enum { CLIKA__MMAP = 222, CLIKA__MADVISE = 233, CLIKA__GETPID = 172, CLIKA__GETPPID = 173,
-       CLIKA__GETTID = 178 };
+enum {
+	CLIKA__MMAP = 222,
+	CLIKA__MADVISE = 233,
+	CLIKA__GETPID = 172,
+	CLIKA__GETPPID = 173,
+	CLIKA__GETTID = 178
+};
 
 CLIKA__INLINE long clika__syscall(long nr, long a, long b, long c, long d, long e)
 {
@@ -871,8 +886,7 @@ CLIKA__FUNC clika_token clika__span_begin(const char *literal)
 	uint32_t d;
 
 	if (CLIKA__UNLIKELY(!clika__fits(name)))
-		return clika__span_begin_x(literal, CLIKA__NO_TEXT, 0,
-					   CLIKA__NO_ARGS);
+		return clika__span_begin_x(literal, CLIKA__NO_TEXT, 0, CLIKA__NO_ARGS);
 	b = clika__lock();
 	if (CLIKA__UNLIKELY(!b))
 		return 0;
@@ -900,8 +914,7 @@ CLIKA__FUNC void clika__close(struct clika_buffer *b, uint32_t d, uint64_t now, 
 	struct clika__shape s;
 	uint64_t words[1];
 
-	clika__plan(&s, 1, CLIKA__NO_TEXT,
-		    CLIKA__NO_TEXT, nargs, args);
+	clika__plan(&s, 1, CLIKA__NO_TEXT, CLIKA__NO_TEXT, nargs, args);
 	b = clika__room(b, s.bytes);
 	if (b != mine) {
 		if (b)
@@ -959,8 +972,7 @@ CLIKA__FUNC void clika__span_end(clika_token token)
 CLIKA__FUNC void clika__span_end_x(clika_token token, uint32_t nargs, const struct clika_arg *args)
 {
 	uint64_t now = clika__now();
-	struct clika_buffer *b = token ? clika__lock_open(token)
-				       : CLIKA__NO_BUFFER;
+	struct clika_buffer *b = token ? clika__lock_open(token) : CLIKA__NO_BUFFER;
 
 	if (b)
 		clika__close(b, (uint32_t)(token & 0xff) - 1, now, nargs, args);
@@ -1060,8 +1072,8 @@ CLIKA__FUNC void clika__keep_name(uint32_t kind, uint64_t id, const char *text)
 /* Names stay for whoever looks later, so they are kept also while nobody does. */
 CLIKA__FUNC void clika__name(uint32_t kind, uint64_t id, const char *text)
 {
-	struct clika_buffer *b = clika_tls_v1;
 	uint32_t what = kind & 0xff;
+	struct clika_buffer *b;
 
 	if (what == CLIKA_REC_THREAD_NAME) {
 		b = clika__lock();
@@ -1077,8 +1089,7 @@ CLIKA__FUNC void clika__name(uint32_t kind, uint64_t id, const char *text)
 		clika__keep_name(what, id, text);
 	}
 	if (clika_semaphore_v1)
-		clika__emit(kind, CLIKA__NO_TEXT, text, id, 0, 0, 0,
-			    CLIKA__NO_ARGS);
+		clika__emit(kind, CLIKA__NO_TEXT, text, id, 0, 0, 0, CLIKA__NO_ARGS);
 }
 
 CLIKA__FUNC void clika__flush(void)
@@ -1162,31 +1173,31 @@ extern volatile uint16_t clika_simple_semaphore_v1 __attribute__((__visibility__
  * The arguments always sit in the first argument registers, so every site has the same recipe.
  * The note joins the section group of the code, if there is one, and goes when it goes.
  */
-#define CLIKA__HIT(probe, recipe) \
-	do { \
-		CLIKA__REGISTER(0); \
-		CLIKA__REGISTER(1); \
-		CLIKA__REGISTER(2); \
-		CLIKA__REGISTER(3); \
-		__asm__ volatile("990: nop\n" \
-				 ".reloc 990b, " CLIKA__RELOC_NONE ", _.stapsdt.base\n" \
-				 ".pushsection .note.stapsdt,\"?\",@note\n" \
-				 ".balign 4\n" \
-				 ".4byte 8, 992f-991f, 3\n" \
-				 ".asciz \"stapsdt\"\n" \
-				 "991:\n" \
-				 ".8byte 990b\n" \
-				 ".8byte _.stapsdt.base\n" \
-				 ".8byte clika_simple_semaphore_v1\n" \
-				 ".asciz \"clika\"\n" \
-				 ".asciz \"" #probe "\"\n" \
-				 ".asciz \"" recipe "\"\n" \
-				 "992: .balign 4\n" \
-				 ".popsection\n" \
-				 : \
-				 : CLIKA__IN0(clika__r0), CLIKA__IN1(clika__r1), \
-				   CLIKA__IN2(clika__r2), CLIKA__IN3(clika__r3) \
-				 : "memory"); \
+#define CLIKA__HIT(probe, recipe)                                                                  \
+	do {                                                                                       \
+		CLIKA__REGISTER(0);                                                                \
+		CLIKA__REGISTER(1);                                                                \
+		CLIKA__REGISTER(2);                                                                \
+		CLIKA__REGISTER(3);                                                                \
+		__asm__ volatile("990: nop\n"                                                      \
+				 ".reloc 990b, " CLIKA__RELOC_NONE ", _.stapsdt.base\n"            \
+				 ".pushsection .note.stapsdt,\"?\",@note\n"                        \
+				 ".balign 4\n"                                                     \
+				 ".4byte 8, 992f-991f, 3\n"                                        \
+				 ".asciz \"stapsdt\"\n"                                            \
+				 "991:\n"                                                          \
+				 ".8byte 990b\n"                                                   \
+				 ".8byte _.stapsdt.base\n"                                         \
+				 ".8byte clika_simple_semaphore_v1\n"                              \
+				 ".asciz \"clika\"\n"                                              \
+				 ".asciz \"" #probe "\"\n"                                         \
+				 ".asciz \"" recipe "\"\n"                                         \
+				 "992: .balign 4\n"                                                \
+				 ".popsection\n"                                                   \
+				 :                                                                 \
+				 : CLIKA__IN0(clika__r0), CLIKA__IN1(clika__r1),                   \
+				   CLIKA__IN2(clika__r2), CLIKA__IN3(clika__r3)                    \
+				 : "memory");                                                      \
 	} while (0)
 
 #define CLIKA__R0 ""
@@ -1441,8 +1452,8 @@ CLIKA__INLINE clika_token clika__span_begin(const char *literal)
 	return 0;
 }
 
-CLIKA__INLINE clika_token clika__span_begin_x(const char *literal, const char *name,
-					      uint32_t nargs, const struct clika_arg *args)
+CLIKA__INLINE clika_token clika__span_begin_x(const char *literal, const char *name, uint32_t nargs,
+					      const struct clika_arg *args)
 {
 	(void)literal, (void)name, (void)nargs, (void)args;
 	return 0;
@@ -1560,10 +1571,11 @@ template <typename T> CLIKA__INLINE uint64_t clika__word(T v)
 	return static_cast<uint64_t>(v);
 }
 
-class clika_scope {
+class clika_scope
+{
 	clika_token token;
 
-    public:
+      public:
 	CLIKA__MEMBER explicit clika_scope(clika_token t) : token(t)
 	{
 	}
@@ -1622,24 +1634,25 @@ class clika_scope {
 #define CLIKA__WORD(v) clika__word(v)
 #define CLIKA__SCOPE(token) const clika_scope CLIKA__UNIQUE(clika__scope_)(token)
 #else
+/* clang-format off */
 #define CLIKA__ARGS(n, ...) n, (const struct clika_arg[]){ __VA_ARGS__ }
+/* clang-format on */
 #define CLIKA__WORD(v) ((uint64_t)(uintptr_t)(v))
 #if CLIKA__SUPPORTED
-#define CLIKA__SCOPE(token) \
-	__attribute__((__cleanup__(clika__scope_end), __unused__)) \
-	clika_token CLIKA__UNIQUE(clika__scope_) = (token)
+#define CLIKA__CLEANUP __attribute__((__cleanup__(clika__scope_end), __unused__))
+#define CLIKA__SCOPE(t) CLIKA__CLEANUP clika_token CLIKA__UNIQUE(clika__scope_) = (t)
 #else
 #define CLIKA__SCOPE(token) (void)(token)
 #endif
 #endif
 
-#define CLIKA__DO(call) \
-	do { \
-		if (CLIKA_ENABLED()) \
-			call; \
+#define CLIKA__DO(call)                                                                            \
+	do {                                                                                       \
+		if (CLIKA_ENABLED())                                                               \
+			call;                                                                      \
 	} while (0)
 #define CLIKA__KIND(kind, fixed) (CLIKA__CAST(uint32_t, CLIKA_REC_##kind) | fixed##u << 8)
-#define CLIKA__EMIT(kind, fixed, literal, name, w0, w1, w2, ...) \
+#define CLIKA__EMIT(kind, fixed, literal, name, w0, w1, w2, ...)                                   \
 	CLIKA__DO(clika__emit(CLIKA__KIND(kind, fixed), literal, name, w0, w1, w2, __VA_ARGS__))
 #define CLIKA__BEGIN(call) (CLIKA_ENABLED() ? call : CLIKA__CAST(clika_token, 0))
 
@@ -1648,10 +1661,11 @@ class clika_scope {
  * any string instead. "..." is up to eight of the arguments below. While nobody looks, nothing
  * in the parentheses is evaluated (naming excepted, which stays for later).
  */
-#define CLIKA_I64(key, v) \
-	clika__arg(CLIKA_ARG_I64, 8, CLIKA__KEY(key), CLIKA__CAST(uint64_t, CLIKA__CAST(int64_t, v)))
+#define CLIKA_I64(key, v)                                                                          \
+	clika__arg(CLIKA_ARG_I64, 8, CLIKA__KEY(key),                                              \
+		   CLIKA__CAST(uint64_t, CLIKA__CAST(int64_t, v)))
 #define CLIKA_U64(key, v) clika__arg(CLIKA_ARG_U64, 8, CLIKA__KEY(key), CLIKA__WORD(v))
-#define CLIKA_F64(key, v) \
+#define CLIKA_F64(key, v)                                                                          \
 	clika__arg(CLIKA_ARG_F64, 8, CLIKA__KEY(key), clika__bits(CLIKA__CAST(double, v)))
 #define CLIKA_STR(key, s) clika__arg_str(CLIKA__KEY(key), s)
 
@@ -1666,73 +1680,73 @@ class clika_scope {
 #define CLIKA_SPAN_DYN(...) CLIKA__SCOPE(CLIKA_SPAN_BEGIN_DYN(__VA_ARGS__))
 
 /* clika_token t = CLIKA_SPAN_BEGIN("decode", ...); ... CLIKA_SPAN_END(t, ...); */
-#define CLIKA_SPAN_BEGIN(...) \
+#define CLIKA_SPAN_BEGIN(...)                                                                      \
 	CLIKA__SPAN_BEGIN(CLIKA__LITERAL(CLIKA__FIRST(__VA_ARGS__), ""), __VA_ARGS__)
-#define CLIKA_SPAN_BEGIN_CAT(name, ...) \
+#define CLIKA_SPAN_BEGIN_CAT(name, ...)                                                            \
 	CLIKA__SPAN_BEGIN(CLIKA__LITERAL(name, CLIKA__FIRST(__VA_ARGS__)), __VA_ARGS__)
-#define CLIKA_SPAN_BEGIN_DYN(...) \
-	CLIKA__BEGIN(clika__span_begin_x(CLIKA__NO_TEXT, clika__text(CLIKA__FIRST(__VA_ARGS__)), \
+#define CLIKA_SPAN_BEGIN_DYN(...)                                                                  \
+	CLIKA__BEGIN(clika__span_begin_x(CLIKA__NO_TEXT, clika__text(CLIKA__FIRST(__VA_ARGS__)),   \
 					 CLIKA__REST(__VA_ARGS__)))
-#define CLIKA_SPAN_END(...) \
-	CLIKA__JOIN(CLIKA__SPAN_END_, CLIKA__IF_MORE(__VA_ARGS__))(__VA_ARGS__)
+#define CLIKA_SPAN_END(...) CLIKA__JOIN(CLIKA__SPAN_END_, CLIKA__IF_MORE(__VA_ARGS__))(__VA_ARGS__)
 #define CLIKA__IF_MORE(...) CLIKA__TENTH(__VA_ARGS__, x, x, x, x, x, x, x, x, 0, ~)
 #define CLIKA__SPAN_END_0(token) clika__end(token)
-#define CLIKA__SPAN_END_x(token, ...) CLIKA__SPAN_END_X(CLIKA__UNIQUE(clika__t_), token, __VA_ARGS__)
-#define CLIKA__SPAN_END_X(t, token, ...) \
-	do { \
-		const clika_token t = (token); \
-		if (CLIKA__UNLIKELY(t != 0)) \
-			clika__span_end_x(t, CLIKA__REST(token, __VA_ARGS__)); \
+#define CLIKA__SPAN_END_x(token, ...)                                                              \
+	CLIKA__SPAN_END_X(CLIKA__UNIQUE(clika__t_), token, __VA_ARGS__)
+#define CLIKA__SPAN_END_X(t, token, ...)                                                           \
+	do {                                                                                       \
+		const clika_token t = (token);                                                     \
+		if (CLIKA__UNLIKELY(t != 0))                                                       \
+			clika__span_end_x(t, CLIKA__REST(token, __VA_ARGS__));                     \
 	} while (0)
-#define CLIKA__SPAN_BEGIN(literal, ...) \
+#define CLIKA__SPAN_BEGIN(literal, ...)                                                            \
 	CLIKA__JOIN(CLIKA__SPAN_BEGIN_, CLIKA__IF_MORE(__VA_ARGS__))(literal, __VA_ARGS__)
 #define CLIKA__SPAN_BEGIN_0(literal, first) CLIKA__BEGIN(clika__span_begin(literal))
-#define CLIKA__SPAN_BEGIN_x(literal, ...) \
+#define CLIKA__SPAN_BEGIN_x(literal, ...)                                                          \
 	CLIKA__BEGIN(clika__span_begin_x(literal, CLIKA__NO_TEXT, CLIKA__REST(__VA_ARGS__)))
 
 /* A span that has just ended: (name, start, ...), start from CLIKA_START() or CLIKA_NOW() */
-#define CLIKA_SPAN_COMPLETE(name, ...) \
-	CLIKA__DO(clika__span_complete(CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT, \
+#define CLIKA_SPAN_COMPLETE(name, ...)                                                             \
+	CLIKA__DO(clika__span_complete(CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT,                   \
 				       CLIKA__FIRST(__VA_ARGS__), CLIKA__REST(__VA_ARGS__)))
-#define CLIKA_SPAN_COMPLETE_CAT(name, cat, ...) \
-	CLIKA__DO(clika__span_complete(CLIKA__LITERAL(name, cat), CLIKA__NO_TEXT, \
+#define CLIKA_SPAN_COMPLETE_CAT(name, cat, ...)                                                    \
+	CLIKA__DO(clika__span_complete(CLIKA__LITERAL(name, cat), CLIKA__NO_TEXT,                  \
 				       CLIKA__FIRST(__VA_ARGS__), CLIKA__REST(__VA_ARGS__)))
-#define CLIKA_SPAN_COMPLETE_DYN(name, ...) \
-	CLIKA__DO(clika__span_complete(CLIKA__NO_TEXT, clika__text(name), \
+#define CLIKA_SPAN_COMPLETE_DYN(name, ...)                                                         \
+	CLIKA__DO(clika__span_complete(CLIKA__NO_TEXT, clika__text(name),                          \
 				       CLIKA__FIRST(__VA_ARGS__), CLIKA__REST(__VA_ARGS__)))
 
-#define CLIKA_INSTANT(...) \
-	CLIKA__EMIT(INSTANT, 0, CLIKA__LITERAL(CLIKA__FIRST(__VA_ARGS__), ""), CLIKA__NO_TEXT, 0, \
+#define CLIKA_INSTANT(...)                                                                         \
+	CLIKA__EMIT(INSTANT, 0, CLIKA__LITERAL(CLIKA__FIRST(__VA_ARGS__), ""), CLIKA__NO_TEXT, 0,  \
 		    0, 0, CLIKA__REST(__VA_ARGS__))
-#define CLIKA_INSTANT_CAT(name, ...) \
-	CLIKA__EMIT(INSTANT, 0, CLIKA__LITERAL(name, CLIKA__FIRST(__VA_ARGS__)), CLIKA__NO_TEXT, 0, \
-		    0, 0, CLIKA__REST(__VA_ARGS__))
-#define CLIKA_INSTANT_DYN(...) \
-	CLIKA__EMIT(INSTANT, 0, CLIKA__NO_TEXT, clika__text(CLIKA__FIRST(__VA_ARGS__)), 0, 0, 0, \
+#define CLIKA_INSTANT_CAT(name, ...)                                                               \
+	CLIKA__EMIT(INSTANT, 0, CLIKA__LITERAL(name, CLIKA__FIRST(__VA_ARGS__)), CLIKA__NO_TEXT,   \
+		    0, 0, 0, CLIKA__REST(__VA_ARGS__))
+#define CLIKA_INSTANT_DYN(...)                                                                     \
+	CLIKA__EMIT(INSTANT, 0, CLIKA__NO_TEXT, clika__text(CLIKA__FIRST(__VA_ARGS__)), 0, 0, 0,   \
 		    CLIKA__REST(__VA_ARGS__))
 
-#define CLIKA_COUNTER_I64(name, v) \
-	CLIKA__EMIT(COUNTER_I64, 1, CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT, \
+#define CLIKA_COUNTER_I64(name, v)                                                                 \
+	CLIKA__EMIT(COUNTER_I64, 1, CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT,                      \
 		    CLIKA__CAST(uint64_t, CLIKA__CAST(int64_t, v)), 0, 0, 0, CLIKA__NO_ARGS)
-#define CLIKA_COUNTER_I64_DYN(name, v) \
-	CLIKA__EMIT(COUNTER_I64, 1, CLIKA__NO_TEXT, clika__text(name), \
+#define CLIKA_COUNTER_I64_DYN(name, v)                                                             \
+	CLIKA__EMIT(COUNTER_I64, 1, CLIKA__NO_TEXT, clika__text(name),                             \
 		    CLIKA__CAST(uint64_t, CLIKA__CAST(int64_t, v)), 0, 0, 0, CLIKA__NO_ARGS)
-#define CLIKA_COUNTER_F64(name, v) \
-	CLIKA__EMIT(COUNTER_F64, 1, CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT, \
+#define CLIKA_COUNTER_F64(name, v)                                                                 \
+	CLIKA__EMIT(COUNTER_F64, 1, CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT,                      \
 		    clika__bits(CLIKA__CAST(double, v)), 0, 0, 0, CLIKA__NO_ARGS)
-#define CLIKA_COUNTER_F64_DYN(name, v) \
-	CLIKA__EMIT(COUNTER_F64, 1, CLIKA__NO_TEXT, clika__text(name), \
+#define CLIKA_COUNTER_F64_DYN(name, v)                                                             \
+	CLIKA__EMIT(COUNTER_F64, 1, CLIKA__NO_TEXT, clika__text(name),                             \
 		    clika__bits(CLIKA__CAST(double, v)), 0, 0, 0, CLIKA__NO_ARGS)
 
 /* (literal or NULL, string or NULL, id, ...) */
-#define CLIKA__WITH_ID(kind, literal, name, ...) \
-	CLIKA__EMIT(kind, 1, literal, name, CLIKA__WORD(CLIKA__FIRST(__VA_ARGS__)), 0, 0, \
+#define CLIKA__WITH_ID(kind, literal, name, ...)                                                   \
+	CLIKA__EMIT(kind, 1, literal, name, CLIKA__WORD(CLIKA__FIRST(__VA_ARGS__)), 0, 0,          \
 		    CLIKA__REST(__VA_ARGS__))
-#define CLIKA__NAMED_ID(kind, name, ...) \
+#define CLIKA__NAMED_ID(kind, name, ...)                                                           \
 	CLIKA__WITH_ID(kind, CLIKA__LITERAL(name, ""), CLIKA__NO_TEXT, __VA_ARGS__)
-#define CLIKA__CAT_ID(kind, name, cat, ...) \
+#define CLIKA__CAT_ID(kind, name, cat, ...)                                                        \
 	CLIKA__WITH_ID(kind, CLIKA__LITERAL(name, cat), CLIKA__NO_TEXT, __VA_ARGS__)
-#define CLIKA__DYN_ID(kind, name, ...) \
+#define CLIKA__DYN_ID(kind, name, ...)                                                             \
 	CLIKA__WITH_ID(kind, CLIKA__NO_TEXT, clika__text(name), __VA_ARGS__)
 
 /* Spans that end on whatever thread, tied by id: (name, id, ...) */
@@ -1756,52 +1770,54 @@ class clika_scope {
 #define CLIKA_REQUEST_BEGIN_DYN(kind, ...) CLIKA__DYN_ID(REQUEST_BEGIN, kind, __VA_ARGS__)
 #define CLIKA_REQUEST_FIRST_OUTPUT(kind, id) CLIKA__NAMED_ID(REQUEST_FIRST, kind, id)
 #define CLIKA_REQUEST_FIRST_OUTPUT_DYN(kind, id) CLIKA__DYN_ID(REQUEST_FIRST, kind, id)
-#define CLIKA_REQUEST_OUTPUT(kind, id, units) \
-	CLIKA__EMIT(REQUEST_OUTPUT, 2, CLIKA__LITERAL(kind, ""), CLIKA__NO_TEXT, CLIKA__WORD(id), \
+#define CLIKA_REQUEST_OUTPUT(kind, id, units)                                                      \
+	CLIKA__EMIT(REQUEST_OUTPUT, 2, CLIKA__LITERAL(kind, ""), CLIKA__NO_TEXT, CLIKA__WORD(id),  \
 		    CLIKA__WORD(units), 0, 0, CLIKA__NO_ARGS)
-#define CLIKA_REQUEST_OUTPUT_DYN(kind, id, units) \
-	CLIKA__EMIT(REQUEST_OUTPUT, 2, CLIKA__NO_TEXT, clika__text(kind), CLIKA__WORD(id), \
+#define CLIKA_REQUEST_OUTPUT_DYN(kind, id, units)                                                  \
+	CLIKA__EMIT(REQUEST_OUTPUT, 2, CLIKA__NO_TEXT, clika__text(kind), CLIKA__WORD(id),         \
 		    CLIKA__WORD(units), 0, 0, CLIKA__NO_ARGS)
 #define CLIKA_REQUEST_END(kind, ...) CLIKA__NAMED_ID(REQUEST_END, kind, __VA_ARGS__)
 #define CLIKA_REQUEST_END_DYN(kind, ...) CLIKA__DYN_ID(REQUEST_END, kind, __VA_ARGS__)
 
 /* Memory. Device 0 is the host; the source line is told, a name is not. */
 #if CLIKA__BATCHED
-#define CLIKA__TAKE(kind, device, address, bytes, pool) \
-	CLIKA__EMIT(kind, 3, CLIKA__LITERAL("", ""), CLIKA__NO_TEXT, CLIKA__WORD(address), \
-		    CLIKA__WORD(bytes), CLIKA__CAST(uint32_t, device) | CLIKA__POOL("" pool "\0\0"), \
-		    0, CLIKA__NO_ARGS)
+#define CLIKA__TAKE(kind, device, address, bytes, pool)                                            \
+	CLIKA__EMIT(kind, 3, CLIKA__LITERAL("", ""), CLIKA__NO_TEXT, CLIKA__WORD(address),         \
+		    CLIKA__WORD(bytes),                                                            \
+		    CLIKA__CAST(uint32_t, device) | CLIKA__POOL("" pool "\0\0"), 0,                \
+		    CLIKA__NO_ARGS)
 #else
-#define CLIKA__TAKE(kind, device, address, bytes, pool) \
-	CLIKA__EMIT(kind, 3, "" pool, CLIKA__NO_TEXT, CLIKA__WORD(address), CLIKA__WORD(bytes), \
+#define CLIKA__TAKE(kind, device, address, bytes, pool)                                            \
+	CLIKA__EMIT(kind, 3, "" pool, CLIKA__NO_TEXT, CLIKA__WORD(address), CLIKA__WORD(bytes),    \
 		    CLIKA__CAST(uint32_t, device), 0, CLIKA__NO_ARGS)
 #endif
-#define CLIKA__GIVE(kind, device, address) \
-	CLIKA__EMIT(kind, 2, CLIKA__LITERAL("", ""), CLIKA__NO_TEXT, CLIKA__WORD(address), \
+#define CLIKA__GIVE(kind, device, address)                                                         \
+	CLIKA__EMIT(kind, 2, CLIKA__LITERAL("", ""), CLIKA__NO_TEXT, CLIKA__WORD(address),         \
 		    CLIKA__CAST(uint32_t, device), 0, 0, CLIKA__NO_ARGS)
 #define CLIKA_ALLOC(device, address, bytes, pool) CLIKA__TAKE(ALLOC, device, address, bytes, pool)
 #define CLIKA_FREE(device, address) CLIKA__GIVE(FREE, device, address)
-#define CLIKA_RESERVE(device, address, bytes, pool) CLIKA__TAKE(RESERVE, device, address, bytes, pool)
+#define CLIKA_RESERVE(device, address, bytes, pool)                                                \
+	CLIKA__TAKE(RESERVE, device, address, bytes, pool)
 #define CLIKA_RELEASE(device, address) CLIKA__GIVE(RELEASE, device, address)
 
 /* Names: any string, kept also while nobody looks (batched transport). */
 #define CLIKA_THREAD_NAME(name) clika__name(CLIKA__KIND(THREAD_NAME, 0), 0, clika__text(name))
-#define CLIKA_QUEUE_NAME(id, name) \
+#define CLIKA_QUEUE_NAME(id, name)                                                                 \
 	clika__name(CLIKA__KIND(QUEUE_NAME, 1), CLIKA__WORD(id), clika__text(name))
-#define CLIKA_DEVICE_NAME(device, name) \
+#define CLIKA_DEVICE_NAME(device, name)                                                            \
 	clika__name(CLIKA__KIND(DEVICE_NAME, 1), CLIKA__WORD(device), clika__text(name))
 #define CLIKA_PROCESS_LABEL(name) clika__name(CLIKA__KIND(PROCESS_LABEL, 0), 0, clika__text(name))
 
 /* The window between the two is a capture of its own. */
-#define CLIKA_CAPTURE_BEGIN(tag) \
-	CLIKA__EMIT(CAPTURE_BEGIN, 0, CLIKA__LITERAL(tag, ""), CLIKA__NO_TEXT, 0, 0, 0, 0, \
+#define CLIKA_CAPTURE_BEGIN(tag)                                                                   \
+	CLIKA__EMIT(CAPTURE_BEGIN, 0, CLIKA__LITERAL(tag, ""), CLIKA__NO_TEXT, 0, 0, 0, 0,         \
 		    CLIKA__NO_ARGS)
-#define CLIKA_CAPTURE_BEGIN_DYN(tag) \
+#define CLIKA_CAPTURE_BEGIN_DYN(tag)                                                               \
 	CLIKA__EMIT(CAPTURE_BEGIN, 0, CLIKA__NO_TEXT, clika__text(tag), 0, 0, 0, 0, CLIKA__NO_ARGS)
-#define CLIKA_CAPTURE_END(tag) \
-	CLIKA__EMIT(CAPTURE_END, 0, CLIKA__LITERAL(tag, ""), CLIKA__NO_TEXT, 0, 0, 0, 0, \
+#define CLIKA_CAPTURE_END(tag)                                                                     \
+	CLIKA__EMIT(CAPTURE_END, 0, CLIKA__LITERAL(tag, ""), CLIKA__NO_TEXT, 0, 0, 0, 0,           \
 		    CLIKA__NO_ARGS)
-#define CLIKA_CAPTURE_END_DYN(tag) \
+#define CLIKA_CAPTURE_END_DYN(tag)                                                                 \
 	CLIKA__EMIT(CAPTURE_END, 0, CLIKA__NO_TEXT, clika__text(tag), 0, 0, 0, 0, CLIKA__NO_ARGS)
 
 #endif /* !CLIKA_ABI_ONLY && !CLIKA_MARKERS_H */

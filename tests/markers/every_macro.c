@@ -6,7 +6,8 @@
 #ifdef __cplusplus
 extern "C"
 #endif
-void every_macro(const char *s, void *p, unsigned long n);
+	void
+	every_macro(const char *s, void *p, unsigned long n);
 void every_macro(const char *s, void *p, unsigned long n)
 {
 	clika_token t;

@@ -14,7 +14,8 @@
 #ifdef __cplusplus
 extern "C"
 #endif
-int PART(int n, const char *dynamic);
+	int
+	PART(int n, const char *dynamic);
 
 /* Inlined into several places: each must still be one marker with its own values. */
 static inline __attribute__((always_inline)) void inlined(int n)

@@ -23,13 +23,14 @@ static int is(const struct mark *m, unsigned int kind, const char *name)
 static void every_kind_has_its_bytes_body(void)
 {
 	static const unsigned int kinds[] = {
-		CLIKA_REC_SPAN, CLIKA_REC_INSTANT, CLIKA_REC_COUNTER_I64, CLIKA_REC_COUNTER_F64,
-		CLIKA_REC_ASYNC_BEGIN, CLIKA_REC_ASYNC_END, CLIKA_REC_FLOW_OUT,
-		CLIKA_REC_FLOW_STEP, CLIKA_REC_FLOW_IN, CLIKA_REC_REQUEST_BEGIN,
-		CLIKA_REC_REQUEST_FIRST, CLIKA_REC_REQUEST_OUTPUT, CLIKA_REC_REQUEST_END,
-		CLIKA_REC_ALLOC, CLIKA_REC_FREE, CLIKA_REC_RESERVE, CLIKA_REC_RELEASE,
-		CLIKA_REC_THREAD_NAME, CLIKA_REC_QUEUE_NAME, CLIKA_REC_DEVICE_NAME,
-		CLIKA_REC_PROCESS_LABEL, CLIKA_REC_CAPTURE_BEGIN, CLIKA_REC_CAPTURE_END,
+		CLIKA_REC_SPAN,          CLIKA_REC_INSTANT,       CLIKA_REC_COUNTER_I64,
+		CLIKA_REC_COUNTER_F64,   CLIKA_REC_ASYNC_BEGIN,   CLIKA_REC_ASYNC_END,
+		CLIKA_REC_FLOW_OUT,      CLIKA_REC_FLOW_STEP,     CLIKA_REC_FLOW_IN,
+		CLIKA_REC_REQUEST_BEGIN, CLIKA_REC_REQUEST_FIRST, CLIKA_REC_REQUEST_OUTPUT,
+		CLIKA_REC_REQUEST_END,   CLIKA_REC_ALLOC,         CLIKA_REC_FREE,
+		CLIKA_REC_RESERVE,       CLIKA_REC_RELEASE,       CLIKA_REC_THREAD_NAME,
+		CLIKA_REC_QUEUE_NAME,    CLIKA_REC_DEVICE_NAME,   CLIKA_REC_PROCESS_LABEL,
+		CLIKA_REC_CAPTURE_BEGIN, CLIKA_REC_CAPTURE_END,
 	};
 	struct mark *m = watch__mark;
 	uint64_t before = CLIKA_NOW(), f;
@@ -96,7 +97,8 @@ static void literal_tells_name_category_file_and_line_body(void)
 {
 	char line[64];
 
-	CLIKA_INSTANT("1st name"); snprintf(line, sizeof(line), "%s:%d", __FILE__, __LINE__);
+	CLIKA_INSTANT("1st name");
+	snprintf(line, sizeof(line), "%s:%d", __FILE__, __LINE__ - 1);
 	CLIKA_INSTANT_CAT("name", "2nd cat");
 	CHECK(watch__collect() == 2);
 	CHECK(is(&watch__mark[0], CLIKA_REC_INSTANT, "1st name"));
@@ -345,8 +347,8 @@ static void announcements_always_fit_into_the_half_body(void)
 			t[i] = CLIKA_SPAN_BEGIN("open");
 			CHECK(t[i] != 0);
 			CHECK(b->limit + (b->depth - b->announced) * 24ull ==
-			      (b->head / CLIKA_HALF_BYTES + (b->head % CLIKA_HALF_BYTES != 0 ||
-							     b->head == b->flushed)) *
+			      (b->head / CLIKA_HALF_BYTES +
+			       (b->head % CLIKA_HALF_BYTES != 0 || b->head == b->flushed)) *
 				      CLIKA_HALF_BYTES);
 		}
 		for (unsigned int i = 0; i < 40; i++)
