@@ -1670,7 +1670,7 @@ class clika_scope
 #define CLIKA_STR(key, s) clika__arg_str(CLIKA__KEY(key), s)
 
 #define CLIKA_NOW() clika__now() /* CLOCK_BOOTTIME, ns */
-/* The start of a span that CLIKA_SPAN_COMPLETE() may tell later; 0, which tells none, if disabled */
+/* Start of a span that CLIKA_SPAN_COMPLETE() may tell later; 0, which tells none, if disabled */
 #define CLIKA_START() (CLIKA_ENABLED() ? clika__now() : CLIKA__CAST(uint64_t, 0))
 #define CLIKA_FLUSH() clika__flush()
 
