@@ -339,6 +339,40 @@ static int attach_command(struct clika_recorder *r, struct clika_error *err)
 	return ret;
 }
 
+/* The filters that BPF asks at a process's first hit, asked here of one that has not hit yet: its
+ * thread buffers are read from outside, where no program stands in between. */
+static bool passes_filters(const struct clika_recorder *r, pid_t pid)
+{
+	const struct clika_recorder_opts *o = &r->o;
+	struct proc_details d;
+	const char *want;
+	bool ok = true;
+	size_t n;
+
+	if (o->uid < 0 && !o->comm && !o->cgroup)
+		return true;
+	if (proc__details(pid, &d))
+		return false;
+	if (o->uid >= 0 && d.uid != (uid_t)o->uid)
+		ok = false;
+	if (o->comm && !(d.comm && text__glob(o->comm, d.comm)))
+		ok = false;
+	if (o->cgroup) {
+		want = o->cgroup;
+		if (!strncmp(want, "/sys/fs/cgroup", 14))
+			want += 14;
+		want += strspn(want, "/");
+		n = strlen(want);
+		while (n && want[n - 1] == '/')
+			n--;
+		if (n && (!d.cgroup || strncmp(d.cgroup + 1, want, n) ||
+			  (d.cgroup[1 + n] && d.cgroup[1 + n] != '/')))
+			ok = false;
+	}
+	proc_details__free(&d);
+	return ok;
+}
+
 static int system_process(void *ctx, pid_t pid)
 {
 	struct descent *d = ctx;
@@ -352,11 +386,11 @@ static int system_process(void *ctx, pid_t pid)
 		return -ENOMEM;
 	proc->lpid = pid;
 	recorder__scan_process(d->r, pid, proc, NULL);
-	if (!proc->n_objects) {
-		/* Nothing of ours in there: not kept; its first record would make it again. */
+	if (!proc->n_objects || !passes_filters(d->r, pid)) {
+		/* Nothing for us in there: not kept; its first record would make it again. */
 		proc->ended = 1;
 		people__forget_quiet(d->r->people, proc);
-	} else if (d->r->o.uid < 0 && !d->r->o.comm && !d->r->o.cgroup) {
+	} else {
 		/* Known as a target before its first hit: killed before that, it is drained all the same. */
 		attacher__target_add(d->r->attacher, t->task.tgid, t->task.start);
 	}
