@@ -227,15 +227,21 @@ static void put_request(struct summary *m, const struct request_stats *r)
 	static const unsigned int widths[] = { 9, 7, 7, 7, 7, 7 };
 	char ended[TEXT_CELL], rate[TEXT_CELL], units[TEXT_CELL], unit_rate[TEXT_CELL];
 	struct text_table tab;
+	struct buf b = { 0 };
 
 	text__count(ended, r->ended);
 	text__rate(rate, r->ended, m->st->observed_ns);
 	text__count(units, r->units);
 	text__rate(unit_rate, r->units, m->st->observed_ns);
-	text_out__line(&m->t, "%s: %s finished (%s), %llu at the same time at most, %llu without end%s",
-		       session__str(m->s, r->name), ended, rate, (unsigned long long)r->most,
-		       (unsigned long long)r->unfinished,
-		       r->no_begin ? ", some begun before the recording" : "");
+	buf__printf(&b, "%s: %s finished (%s), %llu at the same time at most",
+		    session__str(m->s, r->name), ended, rate, (unsigned long long)r->most);
+	if (r->unfinished)
+		buf__printf(&b, ", %llu without an end", (unsigned long long)r->unfinished);
+	if (r->no_begin)
+		buf__printf(&b, ", %llu more begun before the recording",
+			    (unsigned long long)r->no_begin);
+	text_out__wrap(&m->t, 2, (const char *)b.data, b.len);
+	buf__free(&b);
 	if (r->units)
 		text_out__line(&m->t, "  output: %s units (%s)", units, unit_rate);
 	if (!r->ended)

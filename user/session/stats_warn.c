@@ -35,6 +35,11 @@ static int warn(struct stats *st, const char *code, const char *fmt, ...)
 	return 0;
 }
 
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /* Milliseconds with three decimals, for a text that people read and programs may, too. */
 static double ms(uint64_t ns)
 {
@@ -69,11 +74,12 @@ static int warn_file(struct stats *st)
 	if (f->incomplete)
 		err = warn(st, "incomplete",
 			   "the recorder did not finish the file: everything up to its last whole "
-			   "segment is here (%llu segments, %llu bytes after them)",
-			   (unsigned long long)f->segments, (unsigned long long)f->trailing_bytes);
+			   "segment is here (%llu segment%s, %llu bytes after them)",
+			   (unsigned long long)f->segments, plural(f->segments),
+			   (unsigned long long)f->trailing_bytes);
 	if (!err && (f->bad_segments || n->damaged))
-		err = warn(st, "damaged", "%llu segments and %llu blocks of the file are damaged "
-			   "and left out", (unsigned long long)f->bad_segments,
+		err = warn(st, "damaged", "%llu segments and %llu blocks of the file are damaged and "
+			   "left out", (unsigned long long)f->bad_segments,
 			   (unsigned long long)n->damaged);
 	return err;
 }
@@ -90,7 +96,7 @@ static int warn_losses(struct stats *st)
 		at_most += recording__loss(r, i)->at_most;
 	}
 	if (lost)
-		return warn(st, "lost", "%llu of %llu records are lost%s: totals below are too small",
+		return warn(st, "lost", "%llu of %llu records lost%s: counts and times are too low",
 			    (unsigned long long)lost, (unsigned long long)n->emitted,
 			    at_most ? ", and perhaps more" : "");
 	if (at_most)
@@ -105,22 +111,27 @@ static int warn_spans(struct stats *st)
 	int err = 0;
 
 	if (n->unfinished)
-		err = warn(st, "unfinished", "%llu spans have no end: they are closed where their "
-			   "thread or the recording ended", (unsigned long long)n->unfinished);
+		err = warn(st, "unfinished",
+			   "%llu span%s (async spans and requests counted in) without an end: closed "
+			   "where the thread, the process or the recording ended",
+			   (unsigned long long)n->unfinished, plural(n->unfinished));
 	if (!err && n->clipped)
-		err = warn(st, "clipped", "%llu spans ran past the span around them and are cut "
-			   "there: markers of one thread that do not nest",
-			   (unsigned long long)n->clipped);
+		err = warn(st, "clipped",
+			   "%llu span%s ran past the end of the span around and got cut there: "
+			   "markers of one thread that do not nest",
+			   (unsigned long long)n->clipped, plural(n->clipped));
 	if (!err && n->orphan_ends)
-		err = warn(st, "orphan-ends", "%llu ends of async spans or requests have no begin "
-			   "in the recording", (unsigned long long)n->orphan_ends);
+		err = warn(st, "orphan-ends",
+			   "%llu end%s of async spans or requests without a begin in the recording",
+			   (unsigned long long)n->orphan_ends, plural(n->orphan_ends));
 	if (!err && n->bad_times)
-		err = warn(st, "bad-times", "%llu events carry times outside the recording and are "
-			   "left out", (unsigned long long)n->bad_times);
+		err = warn(st, "bad-times", "%llu event%s with times outside the recording, left out",
+			   (unsigned long long)n->bad_times, plural(n->bad_times));
 	if (!err && n->forgotten)
-		err = warn(st, "too-many-alive", "%llu flows, async spans, requests or allocations "
-			   "were given up because too many were never ended",
-			   (unsigned long long)n->forgotten);
+		err = warn(st, "too-many-alive",
+			   "%llu flow%s, async spans, requests or allocations given up, because too "
+			   "many were never ended",
+			   (unsigned long long)n->forgotten, plural(n->forgotten));
 	return err;
 }
 
@@ -140,7 +151,7 @@ static int warn_waits(struct stats *st)
 		if (wait > run)
 			err = warn(st, "queue-wait",
 				   "\"%s\" waits %.3f ms on average and then runs %.3f ms: the "
-				   "queue costs more than the work (more workers, or larger batches)",
+				   "queue costs more than the work (more workers or larger batches?)",
 				   name_of(st, w->name), ms(wait), ms(run));
 	}
 	return err;
