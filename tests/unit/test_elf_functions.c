@@ -219,6 +219,15 @@ static void finds_exported_names_in_a_stripped_library(void **state)
 	assert_int_equal(f.n, 2);
 	find(out, "*hidden*", &f);
 	assert_int_equal(f.n, 0);
+	/* no section headers at all: as a file is left by sstrip */
+	scratch__run("printf '\\0\\0\\0\\0\\0\\0\\0\\0' | dd of='%s' bs=1 seek=40 conv=notrunc "
+		     "2>/dev/null && printf '\\0\\0\\0\\0' | dd of='%s' bs=1 seek=60 conv=notrunc "
+		     "2>/dev/null",
+		     out, out);
+	find(out, "ns::add", &f);
+	assert_int_equal(f.n, 2);
+	find(out, "plain", &f);
+	assert_int_equal(f.n, 1);
 	scratch__build("static", "int main(void) { return 0; }\n", "-static -s");
 	scratch__run("mv '%s' '%s'", scratch__path("static"), bare);
 	file = open_path(bare);

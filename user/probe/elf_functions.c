@@ -15,9 +15,9 @@
 #include "user/probe/elf_internal.h"
 
 #define SYMS_AT_ONCE 16384u
-#define MAX_FUNCS (6u << 20) /* in one table */
-#define MAX_TABLE (1ull << 31) /* bytes of a symbol table */
-#define MAX_NAME 8192u /* longer names match nothing */
+#define MAX_FUNCS (6u << 20)        /* in one table */
+#define MAX_TABLE (1ull << 31)      /* bytes of a symbol table */
+#define MAX_NAME 8192u              /* longer names match nothing */
 #define MAX_NAME_BYTES (1ull << 30) /* read in all; overlapping names make more of them */
 #define WINDOW (256u << 10)
 
@@ -31,7 +31,7 @@ struct match {
 
 struct search {
 	struct elf_file *f; /* whose addresses count */
-	const char *glob; /* NULL: cold parts only */
+	const char *glob;   /* NULL: cold parts only */
 	char needle[128];
 	bool has_needle, any_table, has_symtab;
 	struct buf text; /* names of matches */
@@ -44,7 +44,7 @@ struct search {
 struct names {
 	const struct elf_file *f;
 	uint64_t offset, size; /* of the string table */
-	uint64_t at; /* of the window within it */
+	uint64_t at;           /* of the window within it */
 	size_t len;
 	char *window; /* WINDOW + 1 bytes */
 };
@@ -251,18 +251,17 @@ static int walk_names(struct search *s, const struct elf_file *f, const GElf_Shd
 	return 0;
 }
 
-static int walk_table(struct search *s, const struct elf_file *f, const GElf_Shdr *sh)
+static int walk_table(struct search *s, const struct elf_file *f, const GElf_Shdr *sh,
+		      const GElf_Shdr *str)
 {
 	__cleanup_free uint64_t *list = NULL;
 	__cleanup_free char *window = NULL;
 	struct names names = { .f = f };
-	GElf_Shdr str;
 	size_t n;
 	int rc;
 
 	if (sh->sh_entsize != sizeof(Elf64_Sym) || (sh->sh_flags & SHF_COMPRESSED) ||
-	    sh->sh_size > MAX_TABLE || sh->sh_offset >= f->size ||
-	    !gelf_getshdr(elf_getscn(f->elf, sh->sh_link), &str) || str.sh_type != SHT_STRTAB)
+	    sh->sh_size > MAX_TABLE || sh->sh_offset >= f->size || str->sh_type != SHT_STRTAB)
 		return error__set(s->err, -EBADMSG, "%s: broken symbol table", f->name);
 	s->any_table = true;
 	s->tables++;
@@ -273,32 +272,34 @@ static int walk_table(struct search *s, const struct elf_file *f, const GElf_Shd
 	if (!window)
 		return error__set(s->err, -ENOMEM, "%s: out of memory", f->name);
 	names.window = window;
-	names.offset = str.sh_offset;
-	names.size = str.sh_size;
+	names.offset = str->sh_offset;
+	names.size = str->sh_size;
 	return walk_names(s, f, sh, &names, list, n);
 }
 
-/* .symtab before .dynsym: it also knows what is local. */
+/* .symtab before .dynsym: it also knows what is local. The format allows one of each. */
 static int walk_file(struct search *s, const struct elf_file *f)
 {
 	static const uint32_t types[] = { SHT_SYMTAB, SHT_DYNSYM };
-	GElf_Shdr sh;
+	GElf_Shdr sh, str;
 	Elf_Scn *scn;
 	size_t i;
-	int rc;
+	int rc = 0;
 
-	for (i = 0; i < ARRAY_SIZE(types); i++) {
-		for (scn = NULL; (scn = elf_nextscn(f->elf, scn));) {
-			if (!gelf_getshdr(scn, &sh) || sh.sh_type != types[i])
-				continue;
-			rc = walk_table(s, f, &sh);
-			if (rc)
-				return rc;
-			s->has_symtab |= types[i] == SHT_SYMTAB;
-			break; /* the format allows one of each */
-		}
+	for (i = 0; i < ARRAY_SIZE(types) && !rc; i++) {
+		for (scn = NULL; (scn = elf_nextscn(f->elf, scn));)
+			if (gelf_getshdr(scn, &sh) && sh.sh_type == types[i])
+				break;
+		if (!scn)
+			continue;
+		if (!gelf_getshdr(elf_getscn(f->elf, sh.sh_link), &str))
+			str.sh_type = SHT_NULL;
+		rc = walk_table(s, f, &sh, &str);
+		s->has_symtab |= types[i] == SHT_SYMTAB;
 	}
-	return 0;
+	if (!rc && !s->any_table && elf_file__dynamic_symbols(f, &sh, &str))
+		rc = walk_table(s, f, &sh, &str);
+	return rc;
 }
 
 /* Distributions keep the symbol table of a stripped file apart, under its build id. */

@@ -67,6 +67,8 @@ const struct elf_load *elf_file__load_at(const struct elf_file *f, uint64_t vadd
 /* Fills colds; cheap when elf_file__functions() has gone over the names before. */
 int elf_file__read_colds(struct elf_file *f);
 bool elf_file__in_cold_part(struct elf_file *f, uint64_t vaddr);
+/* The dynamic symbol table and its strings as PT_DYNAMIC tells them; false when it does not. */
+bool elf_file__dynamic_symbols(const struct elf_file *f, GElf_Shdr *symbols, GElf_Shdr *strings);
 /* Reads the notes of a file range; appends to f->notes. */
 int elf_file__add_notes(struct elf_file *f, uint64_t offset, uint64_t size, uint64_t align,
 			uint64_t vaddr, bool allocated, struct clika_error *err);

@@ -21,13 +21,14 @@
 
 #define MAX_STUCK 32u
 #define MAX_IDLE 4u
+#define PATIENCE_MS 1000
 #define MAX_JOB_BYTES (64u << 20)
 
 struct job {
 	pid_t pid;
 	size_t n;
 	atomic_size_t done; /* ranges that are complete */
-	atomic_int users; /* caller and reader; the last one frees */
+	atomic_int users;   /* caller and reader; the last one frees */
 	sem_t finished;
 	uint8_t *bytes;
 	struct proc_range ranges[]; /* their `to` lies in bytes */
@@ -38,10 +39,12 @@ struct reader {
 	sem_t wake;
 	struct job *job;
 	bool stuck, quit, over; /* under lock */
+	struct timespec stuck_since;
 	struct reader *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t came_back = PTHREAD_COND_INITIALIZER; /* one that was left behind */
 static struct reader *idle, *stuck;
 static unsigned n_idle, n_stuck;
 
@@ -88,6 +91,7 @@ static bool was_left_behind(struct reader *r)
 			;
 		*at = r->next;
 		n_stuck--;
+		pthread_cond_broadcast(&came_back);
 	}
 	r->over = true;
 	pthread_mutex_unlock(&lock);
@@ -148,16 +152,59 @@ static struct reader *reader__new(void)
 	return r;
 }
 
-/* A target that has one reader stuck gets no second one: it would only catch that too. */
-static int take_reader(pid_t pid, struct reader **out)
+static struct timespec later(struct timespec t, long ms)
+{
+	t.tv_sec += ms / 1000;
+	t.tv_nsec += ms % 1000 * 1000000;
+	if (t.tv_nsec >= 1000000000) {
+		t.tv_sec++;
+		t.tv_nsec -= 1000000000;
+	}
+	return t;
+}
+
+static bool is_before(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+static struct reader *stuck_with(pid_t pid)
 {
 	struct reader *r;
-	int rc = 0;
+
+	for (r = stuck; r && r->job->pid != pid; r = r->next)
+		;
+	return r;
+}
+
+/*
+ * A target that has one reader stuck gets no second one: it would only catch that too. But a
+ * reader may just be late, on a machine that is out of breath: a young one is waited for.
+ */
+static int wait_for_stuck(pid_t pid, int timeout_ms)
+{
+	struct timespec until, patience;
+	struct reader *r;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until = later(until, timeout_ms);
+	while ((r = stuck_with(pid))) {
+		patience = later(r->stuck_since, PATIENCE_MS);
+		if (is_before(&until, &patience))
+			patience = until;
+		if (pthread_cond_clockwait(&came_back, &lock, CLOCK_MONOTONIC, &patience))
+			return stuck_with(pid) ? -ETIMEDOUT : 0;
+	}
+	return 0;
+}
+
+static int take_reader(pid_t pid, int timeout_ms, struct reader **out)
+{
+	struct reader *r;
+	int rc;
 
 	pthread_mutex_lock(&lock);
-	for (r = stuck; r; r = r->next)
-		if (r->job->pid == pid)
-			rc = -ETIMEDOUT;
+	rc = wait_for_stuck(pid, timeout_ms);
 	if (n_stuck >= MAX_STUCK)
 		rc = -ETIMEDOUT;
 	r = NULL;
@@ -250,12 +297,7 @@ static bool wait_or_leave(struct reader *r, struct job *j, int timeout_ms)
 	int rc;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += timeout_ms / 1000;
-	until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
+	until = later(until, timeout_ms);
 	do
 		rc = sem_clockwait(&j->finished, CLOCK_MONOTONIC, &until);
 	while (rc < 0 && errno == EINTR);
@@ -265,6 +307,7 @@ static bool wait_or_leave(struct reader *r, struct job *j, int timeout_ms)
 	left = !r->over;
 	if (left) {
 		r->stuck = true;
+		clock_gettime(CLOCK_MONOTONIC, &r->stuck_since);
 		r->next = stuck;
 		stuck = r;
 		n_stuck++;
@@ -300,7 +343,7 @@ int proc__read_memoryv(pid_t pid, struct proc_range *ranges, size_t n, int timeo
 	j = job__new(pid, ranges, n);
 	if (!j)
 		return fail_all(ranges, n, errno == E2BIG ? -E2BIG : -ENOMEM);
-	rc = take_reader(pid, &r);
+	rc = take_reader(pid, timeout_ms, &r);
 	if (rc) {
 		job__put(j);
 		job__put(j);
