@@ -181,7 +181,8 @@ class FollowTest(lib.Case):
     def test_a_marked_program_executed_by_an_unmarked_one_is_recorded(self):
         script = f"exec {lib.fixture('obeys')}"
         recorder = self.record("--", "/bin/sh", "-c", f"sleep 0; {script}", started=False)
-        recorder.expect(lambda l: "ready" in l, "'ready' of the command")
+        pid = int(recorder.expect(lambda l: "ready" in l, "'ready' of the command").split()[1])
+        lib.wait_for(lambda: any(lib.semaphores(pid, lib.fixture("obeys"))), "the new image's semaphore")
         recorder.send("spans 9")
         recorder.expect(lambda l: "spans" in l, "the command's answer")
         recorder.send("quit")
