@@ -43,7 +43,7 @@ struct chrome {
 	uint64_t base;
 	uint64_t end; /* of the trace: not before anything written */
 	uint64_t n_arrows;
-	uint64_t not_finite; /* counter samples that no JSON number can say */
+	uint64_t not_finite;    /* counter samples that no JSON number can say */
 	struct map64 *counters; /* process << 32 | name -> index */
 	struct last_sample *samples;
 	size_t n_samples, cap_samples;
@@ -53,7 +53,7 @@ struct chrome {
 	bool args;
 };
 
-/* --- parts of an event ---------------------------------------------------------------------------- */
+/* --- parts of an event ----------------------------------------------------------------------- */
 
 static void put_name(struct chrome *c, uint32_t id)
 {
@@ -164,7 +164,7 @@ static void put_source(struct chrome *c, const struct event *ev)
 	put_name(c, ev->src);
 }
 
-/* --- items ------------------------------------------------------------------------------------------ */
+/* --- items ----------------------------------------------------------------------------------- */
 
 static int chrome__span(struct chrome *c, const struct item *it)
 {
@@ -380,10 +380,14 @@ static int chrome__request(struct chrome *c, const struct item *it)
 
 	if (!it->lane_key) /* its begin was not seen: there is no span to hang it on */
 		return chrome__instant(c, it, end ? "end of " : "output of ");
-	lane_event(c, it, begin ? "\"b\"" : end ? "\"e\"" : "\"n\"", it->request_name, "request",
-		   it->ev->kind == EV_REQUEST_FIRST  ? "first output" :
-		   it->ev->kind == EV_REQUEST_OUTPUT ? "output" :
-						       "");
+	lane_event(c, it,
+		   begin ? "\"b\""
+		   : end ? "\"e\""
+			 : "\"n\"",
+		   it->request_name, "request",
+		   it->ev->kind == EV_REQUEST_FIRST    ? "first output"
+		   : it->ev->kind == EV_REQUEST_OUTPUT ? "output"
+						       : "");
 	if (!it->request_unfinished)
 		put_args(c, it->ev);
 	if (begin) {
@@ -472,7 +476,7 @@ static int chrome__item(void *state, const struct item *it)
 	return 0;
 }
 
-/* --- head and tail -------------------------------------------------------------------------------------- */
+/* --- head and tail --------------------------------------------------------------------------- */
 
 static void chrome__closing_samples(struct chrome *c)
 {

@@ -35,7 +35,7 @@ void chrome_meta__head(struct json *j, const struct session *s, uint64_t base)
 	json__array(j);
 }
 
-/* --- names of tracks --------------------------------------------------------------------------------- */
+/* --- names of tracks ------------------------------------------------------------------------- */
 
 static void meta_open(struct json *j, const char *what, const struct trace_ids *ids, size_t track)
 {
@@ -104,7 +104,7 @@ void chrome_meta__names(struct json *j, const struct session *s, const struct tr
 	}
 }
 
-/* --- losses --------------------------------------------------------------------------------------------- */
+/* --- losses ---------------------------------------------------------------------------------- */
 
 static void put_losses(struct json *j, const struct losses *l)
 {
@@ -152,7 +152,7 @@ void chrome_meta__loss_event(struct json *j, const struct session *s, const stru
 	json__end_object(j);
 }
 
-/* --- metadata --------------------------------------------------------------------------------------------- */
+/* --- metadata -------------------------------------------------------------------------------- */
 
 static void put_recorder(struct json *j, const struct recording_meta *m)
 {

@@ -9,23 +9,23 @@
 #include "user/session/session.h"
 
 struct export_opts {
-	size_t sz;          /* sizeof(struct export_opts): grows compatibly */
-	bool stack_args;    /* write arguments of spans (default true by export_opts__init) */
-	unsigned columns;   /* width of text output, 0 = 100 */
-	unsigned top;       /* rows in text tables, 0 = 30 */
+	size_t sz;             /* sizeof(struct export_opts): grows compatibly */
+	bool stack_args;       /* write arguments of spans (default true by export_opts__init) */
+	unsigned columns;      /* width of text output, 0 = 100 */
+	unsigned top;          /* rows in text tables, 0 = 30 */
 	bool compress_packets; /* Perfetto: packed inside, so that every reader opens it as it is */
 };
 void export_opts__init(struct export_opts *o);
 
 struct exporter_ops {
-	const char *format;   /* "chrome": what --format takes */
-	const char *file;     /* "chrome_trace.json": name in an output folder */
-	const char *summary;  /* one line for --help */
-	bool standard;        /* part of the standard set */
+	const char *format;  /* "chrome": what --format takes */
+	const char *file;    /* "chrome_trace.json": name in an output folder */
+	const char *summary; /* one line for --help */
+	bool standard;       /* part of the standard set */
 	/* State is the exporter's own. open() may write a head; item() sees every item of the walk;
 	 * close() writes the rest (session__counts() is complete then). free() always follows. */
-	int (*open)(struct session *s, struct outfile *out, const struct export_opts *o, void **state,
-		    struct clika_error *err);
+	int (*open)(struct session *s, struct outfile *out, const struct export_opts *o,
+		    void **state, struct clika_error *err);
 	int (*item)(void *state, const struct item *it);
 	int (*close)(void *state, struct clika_error *err);
 	void (*free)(void *state);

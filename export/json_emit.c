@@ -133,8 +133,8 @@ void json__line(struct json *j)
 
 /* What a byte becomes: 0 itself, 1 six characters, else backslash and this. */
 static const char escapes[256] = {
-	[0 ... 7] = 1, ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', [11] = 1,      ['\f'] = 'f',
-	['\r'] = 'r',  [14 ... 31] = 1, ['"'] = '"', ['\\'] = '\\', [127] = 1,
+	[0 ... 7] = 1, ['\b'] = 'b',    ['\t'] = 't', ['\n'] = 'n',  [11] = 1,  ['\f'] = 'f',
+	['\r'] = 'r',  [14 ... 31] = 1, ['"'] = '"',  ['\\'] = '\\', [127] = 1,
 };
 
 /* @p has room for six times @len. */

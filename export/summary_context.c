@@ -47,14 +47,14 @@ static void put_captures(struct summary *m)
 		c = session__capture(m->s, i);
 		cs = &m->st->captures[i];
 		text__duration(length, c->end - c->begin);
-		text__duration(at, c->begin > session__origin(m->s) ?
-					   c->begin - session__origin(m->s) :
-					   0);
+		text__duration(at, c->begin > session__origin(m->s)
+					   ? c->begin - session__origin(m->s)
+					   : 0);
 		text__count(spans, cs->spans);
 		text__count(late, cs->late);
 		text_out__line(&m->t, "%-9s \"%s\": %s from %s%s, %s spans, %s of them late work",
-			       i ? "" : "captures", c->tag, length, at, c->open ? ", still open" : "",
-			       spans, late);
+			       i ? "" : "captures", c->tag, length, at,
+			       c->open ? ", still open" : "", spans, late);
 	}
 	if (n > i)
 		text_out__line(&m->t, "%-9s ... and %zu more", "", n - i);
@@ -87,8 +87,8 @@ void summary__recorded(struct summary *m)
 	put_pair(m, "command", meta->command);
 	buf__reset(&b);
 	buf__printf(&b, "%s events, %s, %s", events, size,
-		    f->incomplete ? "INCOMPLETE: recovered up to the last whole segment" :
-				    "complete");
+		    f->incomplete ? "INCOMPLETE: recovered up to the last whole segment"
+				  : "complete");
 	buf__append(&b, "", 1);
 	put_pair(m, "file", (const char *)b.data);
 	put_captures(m);
@@ -111,7 +111,7 @@ void summary__warnings(struct summary *m)
 	buf__free(&b);
 }
 
-/* --- memory ------------------------------------------------------------------------------------------ */
+/* --- memory ---------------------------------------------------------------------------------- */
 
 static bool in_use(const struct memory_stats *d)
 {
@@ -125,7 +125,8 @@ static void put_device(struct summary *m, const struct memory_stats *d)
 	text__signed_bytes(a, d->peak);
 	text__signed_bytes(b, d->current);
 	text__signed_bytes(c, d->baseline);
-	text__duration(at, d->peak_at > session__begin(m->s) ? d->peak_at - session__begin(m->s) : 0);
+	text__duration(at,
+		       d->peak_at > session__begin(m->s) ? d->peak_at - session__begin(m->s) : 0);
 	text_out__line(&m->t, "%s (pid %u), device %u%s%s: peak %s at %s, now %s, at first %s",
 		       d->track->proc->comm ? d->track->proc->comm : "?", d->track->pid, d->device,
 		       d->device_name ? " " : "", session__str(m->s, d->device_name), a, at, b, c);
@@ -134,16 +135,16 @@ static void put_device(struct summary *m, const struct memory_stats *d)
 	text__count(c, d->frees);
 	text__bytes(n, d->freed_bytes);
 	text__count(o, d->older_frees);
-	text_out__line(&m->t, "  %s allocations of %s, %s frees of %s, %s frees of older memory", a, b,
-		       c, n, o);
+	text_out__line(&m->t, "  %s allocations of %s, %s frees of %s, %s frees of older memory", a,
+		       b, c, n, o);
 	if (!d->reserves && !d->releases)
 		return;
 	text__signed_bytes(a, d->reserved_peak);
 	text__signed_bytes(b, d->reserved);
 	text__count(c, d->reserves);
 	text__count(n, d->releases);
-	text_out__line(&m->t, "  reserved by pools: peak %s, now %s, %s taken, %s given back", a, b, c,
-		       n);
+	text_out__line(&m->t, "  reserved by pools: peak %s, now %s, %s taken, %s given back", a, b,
+		       c, n);
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -174,8 +175,8 @@ static void put_memory_by_op(struct summary *m)
 	text_out__line(&m->t, "%s", "");
 	text_table__begin(&tab, &m->t, "by operation", titles, widths, ARRAY_SIZE(widths));
 	for (i = 0; i < n && i < m->top; i++) {
-		const char *name = sorted[i]->other ? "(all other names)" :
-						      session__str(m->s, sorted[i]->name);
+		const char *name = sorted[i]->other ? "(all other names)"
+						    : session__str(m->s, sorted[i]->name);
 
 		text__count(cells[0], sorted[i]->allocs);
 		text__bytes(cells[1], sorted[i]->alloc_bytes);
@@ -235,7 +236,7 @@ void summary__memory(struct summary *m)
 	put_pools(m);
 }
 
-/* --- losses -------------------------------------------------------------------------------------------- */
+/* --- losses ---------------------------------------------------------------------------------- */
 
 static void put_line(struct summary *m, const char *what, uint64_t n, uint64_t at_most)
 {
@@ -281,7 +282,8 @@ void summary__losses(struct summary *m)
 	text__count(lost, c->lost);
 	text__count(f, c->filtered);
 	text_out__heading(&m->t, "Losses");
-	text_out__line(&m->t, "emitted %s = recorded %s + lost %s; %s of the recorded were filtered out",
+	text_out__line(&m->t,
+		       "emitted %s = recorded %s + lost %s; %s of the recorded were filtered out",
 		       e, rec, lost, f);
 	for (i = 1; i < LOSS_CAUSE_COUNT; i++)
 		put_line(m, losses__text(i), l.records[i], l.at_most[i]);
@@ -295,7 +297,7 @@ void summary__losses(struct summary *m)
 	put_line(m, "spans outside every capture, left out", n->outside, 0);
 }
 
-/* --- processes ---------------------------------------------------------------------------------------------- */
+/* --- processes ------------------------------------------------------------------------------- */
 
 void summary__processes(struct summary *m)
 {
@@ -314,13 +316,14 @@ void summary__processes(struct summary *m)
 		if (!t->leads)
 			continue;
 		shown++;
-		buf__printf(&b, "%u %s%s%s", p->pid, known(p->comm), p->label && *p->label ? ", " : "",
-			    p->label ? p->label : "");
+		buf__printf(&b, "%u %s%s%s", p->pid, known(p->comm),
+			    p->label && *p->label ? ", " : "", p->label ? p->label : "");
 		if (p->ns_pid && p->ns_pid != p->pid)
 			buf__printf(&b, ", sees itself as %u", p->ns_pid);
 		if (p->exec_gen)
 			buf__printf(&b, ", image %u of its pid", p->exec_gen + 1);
-		buf__printf(&b, ", container %s", p->container && *p->container ? p->container : "none");
+		buf__printf(&b, ", container %s",
+			    p->container && *p->container ? p->container : "none");
 		buf__printf(&b, ", cgroup %s", known(p->cgroup));
 		if (p->exe && *p->exe)
 			buf__printf(&b, ", %s", p->exe);

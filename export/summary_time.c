@@ -27,14 +27,16 @@ void summary__headline(struct summary *m)
 	struct buf b = { 0 }, line = { 0 };
 
 	if (!m->st->n_ops) {
-		text_out__line(&m->t, "No spans: nothing marked ran in the time that was asked for.");
+		text_out__line(&m->t,
+			       "No spans: nothing marked ran in the time that was asked for.");
 		return;
 	}
 	text__percent(share, op->self_ns, m->st->self_ns);
 	text__duration(self, op->self_ns);
 	text__count(calls, op->dur.count);
 	op_label(m, op, &b);
-	buf__printf(&line, "%s of the time in spans is %.*s: %s in %s call%s, without spans inside.",
+	buf__printf(&line,
+		    "%s of the time in spans is %.*s: %s in %s call%s, without spans inside.",
 		    share, (int)(b.len < 200 ? b.len : 200), b.data ? (const char *)b.data : "",
 		    self, calls, op->dur.count == 1 ? "" : "s");
 	text_out__wrap(&m->t, 2, (const char *)line.data, line.len);
@@ -54,7 +56,7 @@ static void put_histogram(char (*cells)[TEXT_CELL], const struct histogram *h)
 void summary__operations(struct summary *m)
 {
 	static const char *const titles[] = { "calls", "self", "share", "total", "mean",
-					      "p50",   "p90",  "p99",	"max" };
+					      "p50",   "p90",  "p99",   "max" };
 	static const unsigned int widths[] = { 9, 7, 6, 7, 7, 7, 7, 7, 7 };
 	char cells[9][TEXT_CELL], rest_self[TEXT_CELL];
 	struct text_table tab;
@@ -88,12 +90,13 @@ void summary__operations(struct summary *m)
 		text_out__line(&m->t, "... and %zu more operations with %s self time", i - m->top,
 			       rest_self);
 	}
-	text_out__line(&m->t, "self: without spans inside; share: of all self time; total: with them, "
-			      "recursion once");
+	text_out__line(&m->t,
+		       "self: without spans inside; share: of all self time; total: with them, "
+		       "recursion once");
 	buf__free(&b);
 }
 
-/* --- threads ------------------------------------------------------------------------------------------ */
+/* --- threads --------------------------------------------------------------------------------- */
 
 static int by_busy(const void *a, const void *b)
 {
@@ -107,8 +110,8 @@ static int by_busy(const void *a, const void *b)
 
 void summary__threads(struct summary *m)
 {
-	static const char *const titles[] = { "pid", "tid", "busy", "share", "spans", "longest gap",
-					      "at" };
+	static const char *const titles[] = { "pid",   "tid",         "busy", "share",
+					      "spans", "longest gap", "at" };
 	static const unsigned int widths[] = { 7, 7, 8, 7, 11, 11, 8 };
 	const struct thread_stats **sorted = calloc(m->st->n_threads + 1, sizeof(*sorted));
 	char cells[7][TEXT_CELL], observed[TEXT_CELL];
@@ -138,9 +141,9 @@ void summary__threads(struct summary *m)
 		text__percent(cells[3], t->busy_ns, m->st->observed_ns);
 		text__count(cells[4], t->spans);
 		text__duration(cells[5], t->longest_gap_ns);
-		text__duration(cells[6], t->longest_gap_at > session__begin(m->s) ?
-						 t->longest_gap_at - session__begin(m->s) :
-						 0);
+		text__duration(cells[6], t->longest_gap_at > session__begin(m->s)
+						 ? t->longest_gap_at - session__begin(m->s)
+						 : 0);
 		text_table__row(&tab, t->track->name, strlen(t->track->name), cells);
 	}
 	if (n > m->top)
@@ -151,11 +154,13 @@ void summary__threads(struct summary *m)
 	free(sorted);
 }
 
-/* --- waiting -------------------------------------------------------------------------------------------- */
+/* --- waiting --------------------------------------------------------------------------------- */
 
 static void put_async(struct summary *m)
 {
-	static const char *const titles[] = { "count", "at once", "mean", "p50", "p90", "p99", "max" };
+	static const char *const titles[] = {
+		"count", "at once", "mean", "p50", "p90", "p99", "max"
+	};
 	static const unsigned int widths[] = { 9, 7, 7, 7, 7, 7, 7 };
 	char cells[7][TEXT_CELL];
 	struct text_table tab;
@@ -180,8 +185,8 @@ static void put_async(struct summary *m)
 
 void summary__waits(struct summary *m)
 {
-	static const char *const titles[] = { "count", "mean", "p50", "p90", "p99", "max",
-					      "then runs" };
+	static const char *const titles[] = { "count", "mean", "p50",      "p90",
+					      "p99",   "max",  "then runs" };
 	static const unsigned int widths[] = { 9, 7, 7, 7, 7, 7, 9 };
 	char cells[7][TEXT_CELL];
 	struct text_table tab;
@@ -208,7 +213,7 @@ void summary__waits(struct summary *m)
 	put_async(m);
 }
 
-/* --- requests ---------------------------------------------------------------------------------------------- */
+/* --- requests -------------------------------------------------------------------------------- */
 
 static void request_row(struct text_table *tab, const char *what, const struct histogram *h)
 {

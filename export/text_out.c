@@ -141,7 +141,7 @@ void text_out__wrap(struct text_out *t, unsigned int indent, const char *text, s
 	buf__free(&shown);
 }
 
-/* --- tables ---------------------------------------------------------------------------------------- */
+/* --- tables ---------------------------------------------------------------------------------- */
 
 static void right(struct buf *b, const char *text, unsigned int width)
 {
@@ -192,14 +192,18 @@ void text_table__row(struct text_table *tab, const char *name, size_t len,
 	end_line(t);
 }
 
-/* --- numbers ----------------------------------------------------------------------------------------- */
+/* --- numbers --------------------------------------------------------------------------------- */
 
 /* Three significant digits of n / unit. */
 static void scaled(char *out, uint64_t n, uint64_t unit, const char *name)
 {
 	double v = (double)n / (double)unit;
 
-	snprintf(out, TEXT_CELL, v < 9.995 ? "%.2f %s" : v < 99.95 ? "%.1f %s" : "%.0f %s", v, name);
+	snprintf(out, TEXT_CELL,
+		 v < 9.995   ? "%.2f %s"
+		 : v < 99.95 ? "%.1f %s"
+			     : "%.0f %s",
+		 v, name);
 }
 
 void text__duration(char *out, uint64_t ns)
@@ -269,6 +273,9 @@ void text__rate(char *out, uint64_t n, uint64_t ns)
 {
 	double r = ns ? (double)n * 1e9 / (double)ns : 0;
 
-	snprintf(out, TEXT_CELL, r < 9.995 ? "%.2f/s" : r < 99.95 ? "%.1f/s" : "%.0f/s",
+	snprintf(out, TEXT_CELL,
+		 r < 9.995   ? "%.2f/s"
+		 : r < 99.95 ? "%.1f/s"
+			     : "%.0f/s",
 		 r > 1e15 ? 1e15 : r);
 }

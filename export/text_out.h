@@ -39,10 +39,10 @@ void text_table__row(struct text_table *tab, const char *name, size_t len,
 
 /* At most 7 characters: three digits and a unit. */
 void text__duration(char *out, uint64_t ns);
-void text__bytes(char *out, uint64_t bytes);       /* "12.3 MiB", at most 8 characters */
+void text__bytes(char *out, uint64_t bytes); /* "12.3 MiB", at most 8 characters */
 void text__signed_bytes(char *out, int64_t bytes);
-void text__count(char *out, uint64_t n);           /* "1,234,567" */
+void text__count(char *out, uint64_t n);                   /* "1,234,567" */
 void text__percent(char *out, uint64_t part, uint64_t of); /* "12.3%" */
-void text__rate(char *out, uint64_t n, uint64_t ns); /* "123.4/s" */
+void text__rate(char *out, uint64_t n, uint64_t ns);       /* "123.4/s" */
 
 #endif

@@ -14,10 +14,10 @@
 #define TRACE_MADE_UP 10000000u /* made-up numbers begin here */
 
 struct trace_ids {
-	uint32_t *pid;      /* by track */
-	uint32_t *tid;      /* by track */
-	uint32_t *image;    /* by track: 1 for the first image of its pid, 2 for the next ... */
-	bool *first;        /* by track: the first track of its process */
+	uint32_t *pid;   /* by track */
+	uint32_t *tid;   /* by track */
+	uint32_t *image; /* by track: 1 for the first image of its pid, 2 for the next ... */
+	bool *first;     /* by track: the first track of its process */
 	size_t n;
 };
 

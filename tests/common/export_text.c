@@ -42,7 +42,8 @@ void assert_plain_text(const char *text, size_t len, unsigned int columns)
 			continue;
 		}
 		if (c < 0x20 || c == 0x7f ||
-		    (c == 0xc2 && (unsigned char)text[i + 1] >= 0x80 && (unsigned char)text[i + 1] < 0xa0))
+		    (c == 0xc2 && (unsigned char)text[i + 1] >= 0x80 &&
+		     (unsigned char)text[i + 1] < 0xa0))
 			fail_msg("control byte at %zu", i);
 		width += (c & 0xc0) != 0x80;
 		if (width > columns)

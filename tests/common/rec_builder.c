@@ -34,7 +34,8 @@ struct rec {
 	struct loss_info *losses;
 	struct warning_info *warnings;
 	char **texts;
-	size_t n_processes, n_threads, n_events, n_captures, n_anchors, n_losses, n_warnings, n_texts;
+	size_t n_processes, n_threads, n_events, n_captures, n_anchors, n_losses, n_warnings,
+		n_texts;
 	struct count_info counts;
 	uint32_t stream;
 	uint64_t n_open;
@@ -282,11 +283,12 @@ bool rec__finish_file(struct rec *b, bool finish)
 	return finish;
 }
 
-/* --- writing ------------------------------------------------------------------------------------- */
+/* --- writing --------------------------------------------------------------------------------- */
 
 static int by_stream(const void *x, const void *y)
 {
-	const struct built *a = *(const struct built *const *)x, *b = *(const struct built *const *)y;
+	const struct built *a = *(const struct built *const *)x,
+			   *b = *(const struct built *const *)y;
 
 	if (a->thread != b->thread)
 		return a->thread < b->thread ? -1 : 1;

@@ -18,9 +18,9 @@
 
 #define SEC NSEC_PER_SEC
 #define T0 (3600 * SEC)
-#define MS(n) (T0 + (uint64_t)((n) * 1000000))
+#define MS(n) (T0 + (uint64_t)((n)*1000000))
 
-/* --- scenes ------------------------------------------------------------------------------------- */
+/* --- scenes ---------------------------------------------------------------------------------- */
 
 static struct event *at(struct rec *b, uint32_t thread, uint8_t kind, uint64_t ts, const char *name,
 			uint64_t id, uint64_t value)
@@ -137,7 +137,8 @@ static void scene_images(struct rec *b)
 	uint32_t app = rec__process(b, 50, "app"), app_main = rec__thread(b, app, 50, "app");
 	uint32_t late = rec__process(b, 50, "later"), late_main = rec__thread(b, late, 50, "later");
 	uint32_t twin = rec__thread(b, app, 51, "helper"), other = rec__process(b, 60, "other");
-	uint32_t moved = rec__thread(b, other, 51, "same tid"), zero = rec__thread(b, other, 0, "zero");
+	uint32_t moved = rec__thread(b, other, 51, "same tid"),
+		 zero = rec__thread(b, other, 0, "zero");
 	uint32_t threads[] = { sh_main, app_main, late_main, twin, moved, zero };
 	size_t i;
 
@@ -163,14 +164,15 @@ static const struct scene {
 	{ "images", scene_images },
 };
 
-/* --- comparing ---------------------------------------------------------------------------------- */
+/* --- comparing ------------------------------------------------------------------------------- */
 
 static char *path_of(const char *scene, const char *suffix)
 {
 	static char path[256];
 	const char *slash = strrchr(__FILE__, '/');
 
-	snprintf(path, sizeof(path), "%.*s/%s.%s", (int)(slash - __FILE__), __FILE__, scene, suffix);
+	snprintf(path, sizeof(path), "%.*s/%s.%s", (int)(slash - __FILE__), __FILE__, scene,
+		 suffix);
 	return path;
 }
 
@@ -236,8 +238,8 @@ static void assert_same_as_file(const char *what, char *text, const char *path)
 	for (i = 0; expected[i] && expected[i] == text[i]; i++)
 		;
 	if (expected[i] || text[i])
-		fail_msg("%s differs from %s at byte %zu:\n%.300s\ninstead of\n%.300s", what, path, i,
-			 text + (i > 100 ? i - 100 : 0), expected + (i > 100 ? i - 100 : 0));
+		fail_msg("%s differs from %s at byte %zu:\n%.300s\ninstead of\n%.300s", what, path,
+			 i, text + (i > 100 ? i - 100 : 0), expected + (i > 100 ? i - 100 : 0));
 	free(expected);
 }
 

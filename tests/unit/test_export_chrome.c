@@ -78,7 +78,8 @@ static const cJSON *find(struct world *w, const char *ph, const char *name, int 
 {
 	const cJSON *e;
 
-	cJSON_ArrayForEach(e, w->events) {
+	cJSON_ArrayForEach(e, w->events)
+	{
 		if (!strcmp(text_of(e, "ph"), ph) && (!name || !strcmp(text_of(e, "name"), name)) &&
 		    !nth--)
 			return e;
@@ -121,8 +122,8 @@ static void flags_are_arguments(void **state)
 	rec__open_span(w->b, w->worker, 2000, 0, "open");
 	rec__event(w->b, w->main, EV_INSTANT, 5000, "end");
 	export_trace(w);
-	assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(args(find(w, "X", "child", 0)),
-								  "clika.clipped")));
+	assert_true(cJSON_IsTrue(
+		cJSON_GetObjectItemCaseSensitive(args(find(w, "X", "child", 0)), "clika.clipped")));
 	assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(args(find(w, "X", "open", 0)),
 								  "clika.unfinished")));
 	assert_true(cJSON_IsTrue(

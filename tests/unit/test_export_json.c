@@ -69,8 +69,7 @@ static void writes_commas_where_they_belong(void **state)
 	json__key_str(&t.j, "c\"", 2);
 	json__raw(&t.j, "\"x\"", 3);
 	json__end_object(&t.j);
-	assert_string_equal(finish(&t),
-			    "{\"a\":[1,{},[],\nnull],\"b\":false,\"c\\\"\":\"x\"}");
+	assert_string_equal(finish(&t), "{\"a\":[1,{},[],\nnull],\"b\":false,\"c\\\"\":\"x\"}");
 	buf__free(&t.b);
 }
 
@@ -127,8 +126,7 @@ static void nanoseconds_are_microseconds_with_three_digits(void **state)
 	json__us(&t.j, 1234567);
 	json__us(&t.j, UINT64_MAX);
 	json__end_array(&t.j);
-	assert_string_equal(finish(&t),
-			    "[0.000,0.007,0.999,1.000,1234.567,18446744073709551.615]");
+	assert_string_equal(finish(&t), "[0.000,0.007,0.999,1.000,1234.567,18446744073709551.615]");
 	buf__free(&t.b);
 }
 

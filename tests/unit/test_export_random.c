@@ -31,8 +31,19 @@ static uint64_t roll(struct dice *d, uint64_t below)
 }
 
 static const char *const words[] = {
-	"conv2d", "", "\"quoted\"", "back\\slash", "line\nbreak", "\x1b[31mred", "\xff\xfe\x80",
-	"\xed\xa0\x80", "\xc3\xa9t\xc3\xa9", "</script>", "a;b c", "%s%n", "\xe2\x80\xae right to left",
+	"conv2d",
+	"",
+	"\"quoted\"",
+	"back\\slash",
+	"line\nbreak",
+	"\x1b[31mred",
+	"\xff\xfe\x80",
+	"\xed\xa0\x80",
+	"\xc3\xa9t\xc3\xa9",
+	"</script>",
+	"a;b c",
+	"%s%n",
+	"\xe2\x80\xae right to left",
 };
 
 static const char *word(struct dice *d)
@@ -157,7 +168,7 @@ static struct rec *random_recording(struct dice *d, bool *bounded)
 	return b;
 }
 
-/* --- what must hold of a Chrome trace --------------------------------------------------------------- */
+/* --- what must hold of a Chrome trace -------------------------------------------------------- */
 
 static const char *text_of(const cJSON *e, const char *key)
 {
@@ -278,7 +289,7 @@ static void check_chrome(const char *text, size_t len, bool bounded)
 	cJSON_Delete(tree);
 }
 
-/* --- what must hold of a walk ------------------------------------------------------------------------- */
+/* --- what must hold of a walk ---------------------------------------------------------------- */
 
 struct balance {
 	struct session *s;
@@ -295,7 +306,8 @@ static int balance__item(void *ctx, const struct item *it)
 	switch (it->kind) {
 	case IT_SPAN_BEGIN:
 		b->open++;
-		assert_int_equal(it->span->depth, it->span->parent ? it->span->parent->depth + 1 : 0);
+		assert_int_equal(it->span->depth,
+				 it->span->parent ? it->span->parent->depth + 1 : 0);
 		if (it->span->parent)
 			assert_true(it->ts + it->ev->dur <=
 				    it->span->parent->ev.ts + it->span->parent->ev.dur);
@@ -345,7 +357,9 @@ static void every_exporter_survives_random_recordings(void **state)
 {
 	struct clika_view_opts views[3] = { { .sz = sizeof(views[0]) },
 					    { .sz = sizeof(views[0]), .outside_captures = true },
-					    { .sz = sizeof(views[0]), .from_ns = 1000, .to_ns = 200000,
+					    { .sz = sizeof(views[0]),
+					      .from_ns = 1000,
+					      .to_ns = 200000,
 					      .outside_captures = true } };
 	struct dice d = { 0x9e3779b97f4a7c15ull };
 	unsigned int round;

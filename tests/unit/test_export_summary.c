@@ -74,8 +74,8 @@ static void first_line_says_where_the_time_goes(void **state)
 	rec__span(w->b, w->main, 1000, 10000, "step");
 	rec__span(w->b, w->main, 1500, 7500, "conv2d");
 	export_text(w, NULL, 100);
-	assert_int_equal(strncmp(w->text, "75.0% of the time in spans is conv2d: 7.50 us in 1 call", 55),
-			 0);
+	assert_int_equal(
+		strncmp(w->text, "75.0% of the time in spans is conv2d: 7.50 us in 1 call", 55), 0);
 	assert_row(w, "\noperation calls self share total mean p50 p90 p99 max\n"
 		      "conv2d 1 7.50 us 75.0% 7.50 us 7.50 us 7.50 us 7.50 us 7.50 us 7.50 us\n"
 		      "step 1 2.50 us 25.0% 10.0 us 10.0 us 10.0 us 10.0 us 10.0 us 10.0 us\n");
@@ -123,8 +123,9 @@ static void fits_the_width_that_is_asked_for(void **state)
 		name[i * 9] = '\0';
 		rec__span(w->b, w->main, 1000 + i * 100000000000ull, 99999999999 - i, name);
 	}
-	rec__warning(w->b, "long", "words and words and words and words and words and words and words "
-				   "and words and words and words and words and words and words");
+	rec__warning(w->b, "long",
+		     "words and words and words and words and words and words and words "
+		     "and words and words and words and words and words and words");
 	export_text(w, NULL, 100);
 	for (o.columns = 80; o.columns < 200; o.columns += 13)
 		export_text(w, &o, o.columns);
@@ -219,14 +220,22 @@ static void durations_have_three_digits_and_a_unit(void **state)
 		uint64_t ns;
 		const char *text;
 	} cases[] = {
-		{ 0, "0 ns" },		     { 999, "999 ns" },
-		{ 1000, "1.00 us" },	     { 9994, "9.99 us" },
-		{ 9995, "10.0 us" },	     { 99949, "99.9 us" },
-		{ 99950, "100 us" },	     { 999499, "999 us" },
-		{ 999500, "1.00 ms" },	     { 12345678, "12.3 ms" },
-		{ 999499999, "999 ms" },     { 999500000, "1.00 s" },
-		{ 59900000000, "59.9 s" },   { 3600000000000, "3600 s" },
-		{ 9999500000000, "2.78 h" }, { UINT64_MAX, "5124096 h" },
+		{ 0, "0 ns" },
+		{ 999, "999 ns" },
+		{ 1000, "1.00 us" },
+		{ 9994, "9.99 us" },
+		{ 9995, "10.0 us" },
+		{ 99949, "99.9 us" },
+		{ 99950, "100 us" },
+		{ 999499, "999 us" },
+		{ 999500, "1.00 ms" },
+		{ 12345678, "12.3 ms" },
+		{ 999499999, "999 ms" },
+		{ 999500000, "1.00 s" },
+		{ 59900000000, "59.9 s" },
+		{ 3600000000000, "3600 s" },
+		{ 9999500000000, "2.78 h" },
+		{ UINT64_MAX, "5124096 h" },
 	};
 	char text[TEXT_CELL];
 	size_t i;

@@ -199,7 +199,8 @@ static void bad_requests_leave_no_file(void **state)
 			 -EINVAL);
 	assert_int_equal(clika_recording__export(w->r, "", w->dir, NULL, NULL, &err), -EINVAL);
 	assert_int_equal(clika_recording__export(w->r, "chrome", NULL, NULL, NULL, &err), -EINVAL);
-	assert_int_equal(clika_recording__export(w->r, "chrome", w->dir, path, NULL, &err), -EINVAL);
+	assert_int_equal(clika_recording__export(w->r, "chrome", w->dir, path, NULL, &err),
+			 -EINVAL);
 	assert_int_equal(files_in(w->dir), 1);
 }
 

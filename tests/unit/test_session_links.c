@@ -41,7 +41,7 @@ static void at(struct world *w, uint32_t thread, uint8_t kind, uint64_t ts, cons
 	rec__event(w->b, thread, kind, ts, name)->id = id;
 }
 
-/* --- flows ---------------------------------------------------------------------------------------- */
+/* --- flows ----------------------------------------------------------------------------------- */
 
 static void each_pair_of_a_flow_gives_one_arrow(void **state)
 {
@@ -90,7 +90,8 @@ static void arrow_needs_both_ends_in_the_result(void **state)
 	at(w, w->main, EV_FLOW_OUT, 1010, "job", 1);
 	rec__span(w->b, w->worker, 2000, 100, "run");
 	at(w, w->worker, EV_FLOW_IN, 2010, "job", 1);
-	assert_walk_only(rec__open(w->b), NULL, "flow", "2010 worker flow in job #1 wait 1000 [c]\n");
+	assert_walk_only(rec__open(w->b), NULL, "flow",
+			 "2010 worker flow in job #1 wait 1000 [c]\n");
 }
 
 static void flow_begun_again_is_another_flow(void **state)
@@ -122,7 +123,7 @@ static void step_whose_begin_was_not_seen_starts_the_flow(void **state)
 			 "1030 worker flow in job #1 wait 20 arrow from worker 1010\n");
 }
 
-/* --- async spans ------------------------------------------------------------------------------------- */
+/* --- async spans ----------------------------------------------------------------------------- */
 
 static void async_spans_take_the_lowest_free_lane(void **state)
 {
@@ -201,7 +202,7 @@ static void async_id_begun_again_closes_the_old_one(void **state)
 		    "1200 main ) copy lane 0 dur 100\n");
 }
 
-/* --- requests ------------------------------------------------------------------------------------------- */
+/* --- requests -------------------------------------------------------------------------------- */
 
 static void output(struct world *w, uint64_t ts, uint64_t id, uint64_t units)
 {
@@ -250,9 +251,10 @@ static void request_without_begin_or_end_is_told_apart(void **state)
 	at(w, w->main, EV_INSTANT, 2000, "last", 0);
 	assert_int_equal(session__new(rec__open(w->b), NULL, &s, NULL), 0);
 	text = walk__text(s, "request");
-	assert_string_equal(text, "1000 main request end chat since - first - units 0\n"
-				  "1100 main request begin chat\n"
-				  "2000 main request end chat since 900 first - units 0 unfinished\n");
+	assert_string_equal(text,
+			    "1000 main request end chat since - first - units 0\n"
+			    "1100 main request begin chat\n"
+			    "2000 main request end chat since 900 first - units 0 unfinished\n");
 	assert_int_equal(session__counts(s)->orphan_ends, 1);
 	assert_int_equal(session__counts(s)->unfinished, 1);
 	assert_int_equal(session__counts(s)->requests, 1);
@@ -260,7 +262,7 @@ static void request_without_begin_or_end_is_told_apart(void **state)
 	session__free(s);
 }
 
-/* --- memory ----------------------------------------------------------------------------------------------- */
+/* --- memory ---------------------------------------------------------------------------------- */
 
 static void memory(struct world *w, uint8_t kind, uint64_t ts, uint64_t address, uint64_t bytes,
 		   uint32_t device)

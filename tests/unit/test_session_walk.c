@@ -267,7 +267,8 @@ static void fill_mixed(struct world *w)
 		rec__event(w->b, t, EV_ASYNC_BEGIN, 1030 + i * 100, "copy")->id = i;
 		rec__event(w->b, t, EV_INSTANT, 1000 + i * 100, "tick");
 		if (i > 2)
-			rec__event(w->b, w->worker, EV_ASYNC_END, 1031 + i * 100, "copy")->id = i - 2;
+			rec__event(w->b, w->worker, EV_ASYNC_END, 1031 + i * 100, "copy")->id =
+				i - 2;
 		ev = rec__event(w->b, w->worker, EV_ALLOC, 1040 + i * 100, NULL);
 		ev->id = i % 17;
 		ev->value = 64 + i;

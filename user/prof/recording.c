@@ -131,7 +131,7 @@ void clika_recording__info(const struct clika_recording *r, struct clika_recordi
 	memcpy(out, &i, i.sz);
 }
 
-/* --- formats ------------------------------------------------------------------------------------ */
+/* --- formats --------------------------------------------------------------------------------- */
 
 static const struct exporter_ops *exporter_at(size_t i)
 {
@@ -176,7 +176,7 @@ void clika_export_opts__init(struct clika_export_opts *o)
 	*o = (struct clika_export_opts){ .sz = sizeof(*o), .owner = (uid_t)-1, .group = (gid_t)-1 };
 }
 
-/* --- export --------------------------------------------------------------------------------------- */
+/* --- export ---------------------------------------------------------------------------------- */
 
 struct jobs {
 	struct export_job job[32];
@@ -255,8 +255,8 @@ static int jobs__create(struct jobs *j, const char *dir, const char *path,
 		else
 			buf__printf(&full, "%s", path);
 		buf__u8(&full, 0);
-		code = buf__error(&full) ? error__set(err, -ENOMEM, "out of memory") :
-					   outfile__create((const char *)full.data, o->owner,
+		code = buf__error(&full) ? error__set(err, -ENOMEM, "out of memory")
+					 : outfile__create((const char *)full.data, o->owner,
 							   o->group, &j->job[i].out, err);
 	}
 	buf__free(&full);

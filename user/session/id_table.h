@@ -14,8 +14,8 @@ struct id_table;
 
 /* Callers' data begins with this; the rest of an entry is theirs, zeroed at put. */
 struct id_entry {
-	struct id_entry *chain;           /* same bucket */
-	struct id_entry *older, *newer;   /* all entries */
+	struct id_entry *chain;             /* same bucket */
+	struct id_entry *older, *newer;     /* all entries */
 	struct id_entry *p_older, *p_newer; /* entries of one process */
 	uint64_t id;
 	uint32_t process, domain;

@@ -39,7 +39,7 @@ struct async {
 
 struct lanes { /* of one (process, name) */
 	struct id_entry e;
-	uint64_t *keys; /* by lane; LANE_TAKEN or-ed in while in use */
+	uint64_t *keys;     /* by lane; LANE_TAKEN or-ed in while in use */
 	uint32_t n, lowest; /* no lane below @lowest is free */
 };
 
@@ -73,7 +73,7 @@ struct id_table *link__new_requests(size_t n)
 	return id_table__new(sizeof(struct request), n);
 }
 
-/* --- cause ----------------------------------------------------------------------------------------- */
+/* --- cause ----------------------------------------------------------------------------------- */
 
 /* What is sent from here, now, causes work for these captures. */
 static struct cause sent_here(const struct walk *w, const struct walk_track *wt)
@@ -128,7 +128,7 @@ static int note_overlap(struct walk *w, enum late_kind kind, uint64_t key, uint6
 	return mask ? walk__note_late(w, kind, key, mask) : 0;
 }
 
-/* --- flows --------------------------------------------------------------------------------------------- */
+/* --- flows ----------------------------------------------------------------------------------- */
 
 static struct flow *flow__start(struct walk *w, struct walk_track *wt, const struct event *ev)
 {
@@ -201,7 +201,7 @@ static int flow_event(struct walk *w, struct walk_track *wt, const struct event 
 	return err;
 }
 
-/* --- async spans ------------------------------------------------------------------------------------------ */
+/* --- async spans ----------------------------------------------------------------------------- */
 
 #define LANE_TAKEN (1ull << 63)
 
@@ -357,7 +357,7 @@ static int async_end(struct walk *w, struct walk_track *wt, const struct event *
 	return async__end(w, a, wt, ev);
 }
 
-/* --- requests -------------------------------------------------------------------------------------------------- */
+/* --- requests -------------------------------------------------------------------------------- */
 
 static void request__item(const struct walk *w, const struct request *r, struct item *it)
 {
@@ -475,7 +475,7 @@ static int request_event(struct walk *w, struct walk_track *wt, const struct eve
 	return walk__emit(w, &it);
 }
 
-/* --- all of them -------------------------------------------------------------------------------------------------- */
+/* --- all of them ----------------------------------------------------------------------------- */
 
 int link__event(struct walk *w, struct walk_track *wt, const struct event *ev)
 {

@@ -10,8 +10,8 @@ static const struct process_info unknown_process;
 
 static const struct process_info *process_of(const struct recording *r, const struct thread_info *t)
 {
-	return t->process < recording__n_processes(r) ? recording__process(r, t->process) :
-							&unknown_process;
+	return t->process < recording__n_processes(r) ? recording__process(r, t->process)
+						      : &unknown_process;
 }
 
 #define COMPARE(a, b)                                                                              \
@@ -52,9 +52,9 @@ static int session__plan_tracks(struct session *s)
 		t->process = t->info->process;
 		t->pid = t->proc->pid;
 		t->tid = t->info->tid;
-		t->name = t->info->name && *t->info->name ? t->info->name :
-			  t->proc->comm			  ? t->proc->comm :
-							    "";
+		t->name = t->info->name && *t->info->name ? t->info->name
+			  : t->proc->comm                 ? t->proc->comm
+							  : "";
 	}
 	qsort(s->tracks, n, sizeof(*s->tracks), by_identity);
 	for (i = 0; i < n; i++) {
@@ -206,7 +206,8 @@ static void session__plan_bounds(struct session *s)
 	s->horizon = hi;
 	for (i = 0; i < s->n_captures; i++)
 		if (s->captures[i].open)
-			s->captures[i].end = end > s->captures[i].begin ? end : s->captures[i].begin;
+			s->captures[i].end = end > s->captures[i].begin ? end
+									: s->captures[i].begin;
 	session__plan_range(s);
 }
 
@@ -349,7 +350,8 @@ int session__plan_chains(struct session *s)
 	qsort(refs, used, sizeof(*refs), by_stream);
 	for (i = 0; i < used; i++) {
 		ref = &refs[i];
-		if (!i || ref->track != refs[i - 1].track || ref->b->stream != refs[i - 1].b->stream)
+		if (!i || ref->track != refs[i - 1].track ||
+		    ref->b->stream != refs[i - 1].b->stream)
 			from = s->n_chains;
 		tail = NULL;
 		for (c = s->n_chains; c > from && c + CHAIN_TRIES > s->n_chains; c--) {
@@ -364,8 +366,7 @@ int session__plan_chains(struct session *s)
 			continue;
 		}
 		tails[s->n_chains] = (uint32_t)i;
-		s->chains[s->n_chains++] =
-			(struct chain){ ref->track, ref->b->stream, ref->index };
+		s->chains[s->n_chains++] = (struct chain){ ref->track, ref->b->stream, ref->index };
 	}
 	session__mark_used(s);
 	err = 0;
@@ -375,7 +376,7 @@ out:
 	return err;
 }
 
-/* --- what is asked of a session --------------------------------------------------------------- */
+/* --- what is asked of a session -------------------------------------------------------------- */
 
 const struct recording *session__recording(const struct session *s)
 {

@@ -31,14 +31,14 @@ void session__free(struct session *s);
 
 /* One timeline: a thread of one process image. */
 struct track {
-	uint32_t index;   /* dense from 0 */
+	uint32_t index;           /* dense from 0 */
 	uint32_t thread, process; /* indexes into the recording */
 	uint32_t pid, tid;
 	const struct process_info *proc;
 	const struct thread_info *info;
 	const char *name; /* never NULL; thread name, else comm, else "" */
-	bool used;  /* has events, and passes the filter of processes and threads */
-	bool leads; /* the first used one of its process */
+	bool used;        /* has events, and passes the filter of processes and threads */
+	bool leads;       /* the first used one of its process */
 };
 
 struct session_capture {
@@ -58,7 +58,8 @@ size_t session__n_captures(const struct session *s);
 const struct session_capture *session__capture(const struct session *s, size_t i);
 /* Its bit in item.captures; from the 63rd on all share one. */
 uint64_t session__capture_bit(size_t i);
-uint64_t session__begin(const struct session *s); /* ns: bounds of the recording (or of the filter) */
+uint64_t
+session__begin(const struct session *s); /* ns: bounds of the recording (or of the filter) */
 uint64_t session__end(const struct session *s);
 /* Begin of the whole recording whatever the filter: no item lies before it. */
 uint64_t session__origin(const struct session *s);
@@ -68,7 +69,8 @@ uint64_t session__realtime(const struct session *s, uint64_t boottime);
 /* What repair and bounds checks found; complete after a walk. Zero is meant as zero. */
 struct session_counts {
 	uint64_t spans, instants, counters, asyncs, flows, memory, requests;
-	uint64_t unfinished, no_begin, clipped, orphan_ends, bad_times, late; /* late: caused work */
+	uint64_t unfinished, no_begin, clipped, orphan_ends, bad_times,
+		late;       /* late: caused work */
 	uint64_t damaged;   /* blocks that could not be read to their end */
 	uint64_t forgotten; /* flows, async spans, requests, allocations given up: too many alive */
 	uint64_t outside;   /* spans left out because they belong to no capture */
@@ -81,46 +83,46 @@ enum item_kind {
 	IT_EVENT,       /* instant, counter, naming: by ev->kind */
 	IT_ASYNC_BEGIN, /* async span on a lane; lane is free again after its IT_ASYNC_END */
 	IT_ASYNC_END,
-	IT_FLOW,        /* EV_FLOW_OUT / STEP / IN; flow_key joins them */
-	IT_MEMORY,      /* EV_ALLOC / FREE / RESERVE / RELEASE; balances are filled */
-	IT_REQUEST,     /* EV_REQUEST_*; times since begin are filled */
+	IT_FLOW,    /* EV_FLOW_OUT / STEP / IN; flow_key joins them */
+	IT_MEMORY,  /* EV_ALLOC / FREE / RESERVE / RELEASE; balances are filled */
+	IT_REQUEST, /* EV_REQUEST_*; times since begin are filled */
 };
 
 /* An open span on a track, innermost = track's top. Lives until its IT_SPAN_END returned. */
 struct open_span {
-	struct event ev;           /* ts, dur, names; args are copied */
+	struct event ev;                           /* ts, dur, names; args are copied */
 	struct event_arg args[2 * EVENT_MAX_ARGS]; /* those of the begin, then those of the end */
-	struct open_span *parent;  /* NULL = root */
-	uint32_t depth;            /* 0 = root */
-	uint64_t child_ns;         /* so far */
-	uint64_t captures;         /* bit i: belongs to capture i */
-	uint64_t late_captures;    /* those of them to which it belongs by cause alone */
-	bool late;                 /* there are such: it ran after the window */
-	bool cut;                  /* reaches over the edge of a window; its times are the true ones */
-	uint64_t seq;              /* number of this span in the walk, from 1 */
-	void *user[4];             /* sinks may hang what they need here; NULL at begin */
+	struct open_span *parent;                  /* NULL = root */
+	uint32_t depth;                            /* 0 = root */
+	uint64_t child_ns;                         /* so far */
+	uint64_t captures;                         /* bit i: belongs to capture i */
+	uint64_t late_captures; /* those of them to which it belongs by cause alone */
+	bool late;              /* there are such: it ran after the window */
+	bool cut;               /* reaches over the edge of a window; its times are the true ones */
+	uint64_t seq;           /* number of this span in the walk, from 1 */
+	void *user[4];          /* sinks may hang what they need here; NULL at begin */
 };
 
 struct item {
 	enum item_kind kind;
 	uint64_t ts;
 	const struct track *track;
-	const struct event *ev;   /* for IT_SPAN_*: &span->ev */
-	struct open_span *span;   /* IT_SPAN_*: itself; others: innermost open span or NULL */
-	uint64_t captures;        /* bit mask the item belongs to */
-	uint64_t self_ns;         /* IT_SPAN_END */
+	const struct event *ev; /* for IT_SPAN_*: &span->ev */
+	struct open_span *span; /* IT_SPAN_*: itself; others: innermost open span or NULL */
+	uint64_t captures;      /* bit mask the item belongs to */
+	uint64_t self_ns;       /* IT_SPAN_END */
 
 	/* IT_ASYNC_*; lane and lane_key also IT_REQUEST whose begin was seen */
-	uint64_t async_key;       /* unique for this async span in the session, never 0 */
-	uint32_t lane;            /* dense from 0 within (process, name) */
-	uint64_t lane_key;        /* unique for (process, name, lane) in the session, never 0 */
-	uint64_t begin_ts;        /* of its begin; queue wait = its dur */
+	uint64_t async_key; /* unique for this async span in the session, never 0 */
+	uint32_t lane;      /* dense from 0 within (process, name) */
+	uint64_t lane_key;  /* unique for (process, name, lane) in the session, never 0 */
+	uint64_t begin_ts;  /* of its begin; queue wait = its dur */
 	const struct event *async_begin; /* its begin, without arguments: name and category */
-	uint16_t async_flags;     /* EVS_UNFINISHED */
+	uint16_t async_flags;            /* EVS_UNFINISHED */
 
 	/* IT_FLOW: */
-	uint64_t flow_key;        /* unique for this flow in the session, never 0 */
-	uint64_t flow_wait_ns;    /* EV_FLOW_STEP / IN: since the step before; queue wait */
+	uint64_t flow_key;          /* unique for this flow in the session, never 0 */
+	uint64_t flow_wait_ns;      /* EV_FLOW_STEP / IN: since the step before; queue wait */
 	bool flow_first, flow_last; /* true ends of a flow; a FLOW_IN is the last */
 	/* STEP / IN: draw one arrow from there to here. Both ends lie in spans of the result. */
 	bool flow_arrow;
@@ -128,19 +130,19 @@ struct item {
 	const struct track *flow_from;
 
 	/* IT_MEMORY: after this event */
-	uint64_t bytes;           /* of the block, also for frees; 0 = not known */
-	bool older;               /* freed, but allocated before the recording */
-	int64_t current, reserved;/* bytes in use / reserved by pools: process and device */
-	uint64_t alloc_ts;        /* frees: when it was allocated, 0 = not known */
-	uint32_t alloc_pool;      /* string id: frees: as the allocation says */
+	uint64_t bytes;            /* of the block, also for frees; 0 = not known */
+	bool older;                /* freed, but allocated before the recording */
+	int64_t current, reserved; /* bytes in use / reserved by pools: process and device */
+	uint64_t alloc_ts;         /* frees: when it was allocated, 0 = not known */
+	uint32_t alloc_pool;       /* string id: frees: as the allocation says */
 
 	/* IT_REQUEST: */
-	uint64_t request_key;     /* never 0 */
-	uint32_t request_name;    /* string id: as its begin says */
-	uint64_t since_begin_ns;  /* UINT64_MAX: begin not seen */
-	uint64_t first_ns;        /* begin to first output; UINT64_MAX: none yet */
-	uint64_t units;           /* output units so far */
-	bool request_unfinished;  /* an EV_REQUEST_END that nobody marked: closes what is left open */
+	uint64_t request_key;    /* never 0 */
+	uint32_t request_name;   /* string id: as its begin says */
+	uint64_t since_begin_ns; /* UINT64_MAX: begin not seen */
+	uint64_t first_ns;       /* begin to first output; UINT64_MAX: none yet */
+	uint64_t units;          /* output units so far */
+	bool request_unfinished; /* an EV_REQUEST_END that nobody marked: closes what is left open */
 };
 
 /*

@@ -19,9 +19,9 @@ struct chain {
 
 /* What the first pass found out and the second must know when a span begins. */
 enum late_kind {
-	LATE_SPAN,    /* caused: belongs to these captures */
-	LATE_DRAG,    /* and so do all spans inside it */
-	LATE_ASYNC,   /* windows that opened while it ran */
+	LATE_SPAN,  /* caused: belongs to these captures */
+	LATE_DRAG,  /* and so do all spans inside it */
+	LATE_ASYNC, /* windows that opened while it ran */
 	LATE_REQUEST,
 };
 

@@ -8,7 +8,7 @@
 /* How far out a span of the same operation is looked for, to count recursive time once. */
 #define RECURSION_LOOK 64
 
-/* --- tables ------------------------------------------------------------------------------------ */
+/* --- tables ---------------------------------------------------------------------------------- */
 
 /*
  * Index of @key in the table, a zeroed row when it is new (*@fresh). @rows and @n are the
@@ -49,7 +49,7 @@ static void add(uint64_t *sum, uint64_t v)
 		*sum = UINT64_MAX;
 }
 
-/* --- operations ----------------------------------------------------------------------------------- */
+/* --- operations ------------------------------------------------------------------------------ */
 
 static struct op_stats *op_of(struct stats *st, const struct event *ev)
 {
@@ -123,7 +123,7 @@ static int span_end(struct stats *st, const struct item *it)
 	return 0;
 }
 
-/* --- threads ---------------------------------------------------------------------------------------- */
+/* --- threads --------------------------------------------------------------------------------- */
 
 /* How much of [from, to) lies in the observed time. */
 static uint64_t observed_part(const struct stats_index *x, uint64_t from, uint64_t to)
@@ -167,7 +167,7 @@ static int span_begin(struct stats *st, const struct item *it)
 	return 0;
 }
 
-/* --- waiting, async spans ----------------------------------------------------------------------------- */
+/* --- waiting, async spans -------------------------------------------------------------------- */
 
 static int flow(struct stats *st, const struct item *it)
 {
@@ -208,7 +208,7 @@ static int async(struct stats *st, const struct item *it)
 	return histogram__add(&a->dur, it->ts - it->begin_ts);
 }
 
-/* --- requests -------------------------------------------------------------------------------------------- */
+/* --- requests -------------------------------------------------------------------------------- */
 
 static int request_ended(struct request_stats *r, const struct item *it)
 {
@@ -259,7 +259,7 @@ static int request(struct stats *st, const struct item *it)
 	return request_ended(r, it);
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------ */
+/* --- memory ---------------------------------------------------------------------------------- */
 
 static int64_t signed_bytes(uint64_t bytes)
 {
@@ -336,7 +336,8 @@ static void reserve_or_release(const struct item *it, struct memory_stats *m)
 static struct memory_stats *memory_of(struct stats *st, const struct track *t, uint32_t device,
 				      bool *fresh)
 {
-	size_t i = ROW(st, TABLE_MEMORY, (uint64_t)t->process << 32 | device, memory, n_memory, fresh);
+	size_t i =
+		ROW(st, TABLE_MEMORY, (uint64_t)t->process << 32 | device, memory, n_memory, fresh);
 	struct memory_stats *m;
 
 	if (i == SIZE_MAX)
@@ -381,7 +382,7 @@ static int memory(struct stats *st, const struct item *it)
 	return pool(st, it, (size_t)(m - st->memory));
 }
 
-/* --- the sink ----------------------------------------------------------------------------------------------- */
+/* --- the sink -------------------------------------------------------------------------------- */
 
 int stats__item(struct stats *st, const struct item *it)
 {
@@ -517,7 +518,7 @@ void stats__free(struct stats *st)
 	free(st);
 }
 
-/* --- order ------------------------------------------------------------------------------------------------------ */
+/* --- order ----------------------------------------------------------------------------------- */
 
 /* Sorting has no argument for the names, and results must not depend on how ids were given. */
 static int by_text(const struct strpool *names, uint32_t a, uint32_t b)

@@ -78,9 +78,10 @@ static int warn_file(struct stats *st)
 			   (unsigned long long)f->segments, plural(f->segments),
 			   (unsigned long long)f->trailing_bytes);
 	if (!err && (f->bad_segments || n->damaged))
-		err = warn(st, "damaged", "%llu segments and %llu blocks of the file are damaged and "
-			   "left out", (unsigned long long)f->bad_segments,
-			   (unsigned long long)n->damaged);
+		err = warn(st, "damaged",
+			   "%llu segments and %llu blocks of the file are damaged and "
+			   "left out",
+			   (unsigned long long)f->bad_segments, (unsigned long long)n->damaged);
 	return err;
 }
 
@@ -100,8 +101,10 @@ static int warn_losses(struct stats *st)
 			    (unsigned long long)lost, (unsigned long long)n->emitted,
 			    at_most ? ", and perhaps more" : "");
 	if (at_most)
-		return warn(st, "lost", "up to %llu records may be lost: what was in memory that "
-			    "could not be read is not known", (unsigned long long)at_most);
+		return warn(st, "lost",
+			    "up to %llu records may be lost: what was in memory that "
+			    "could not be read is not known",
+			    (unsigned long long)at_most);
 	return 0;
 }
 
@@ -111,10 +114,11 @@ static int warn_spans(struct stats *st)
 	int err = 0;
 
 	if (n->unfinished)
-		err = warn(st, "unfinished",
-			   "%llu span%s (async spans and requests counted in) without an end: closed "
-			   "where the thread, the process or the recording ended",
-			   (unsigned long long)n->unfinished, plural(n->unfinished));
+		err = warn(
+			st, "unfinished",
+			"%llu span%s (async spans and requests counted in) without an end: closed "
+			"where the thread, the process or the recording ended",
+			(unsigned long long)n->unfinished, plural(n->unfinished));
 	if (!err && n->clipped)
 		err = warn(st, "clipped",
 			   "%llu span%s ran past the end of the span around and got cut there: "
@@ -125,13 +129,15 @@ static int warn_spans(struct stats *st)
 			   "%llu end%s of async spans or requests without a begin in the recording",
 			   (unsigned long long)n->orphan_ends, plural(n->orphan_ends));
 	if (!err && n->bad_times)
-		err = warn(st, "bad-times", "%llu event%s with times outside the recording, left out",
+		err = warn(st, "bad-times",
+			   "%llu event%s with times outside the recording, left out",
 			   (unsigned long long)n->bad_times, plural(n->bad_times));
 	if (!err && n->forgotten)
-		err = warn(st, "too-many-alive",
-			   "%llu flow%s, async spans, requests or allocations given up, because too "
-			   "many were never ended",
-			   (unsigned long long)n->forgotten, plural(n->forgotten));
+		err = warn(
+			st, "too-many-alive",
+			"%llu flow%s, async spans, requests or allocations given up, because too "
+			"many were never ended",
+			(unsigned long long)n->forgotten, plural(n->forgotten));
 	return err;
 }
 
@@ -149,10 +155,11 @@ static int warn_waits(struct stats *st)
 		wait = histogram__mean(&w->wait);
 		run = w->ran_ns / w->ran;
 		if (wait > run)
-			err = warn(st, "queue-wait",
-				   "\"%s\" waits %.3f ms on average and then runs %.3f ms: the "
-				   "queue costs more than the work (more workers or larger batches?)",
-				   name_of(st, w->name), ms(wait), ms(run));
+			err = warn(
+				st, "queue-wait",
+				"\"%s\" waits %.3f ms on average and then runs %.3f ms: the "
+				"queue costs more than the work (more workers or larger batches?)",
+				name_of(st, w->name), ms(wait), ms(run));
 	}
 	return err;
 }
@@ -177,13 +184,14 @@ static int warn_bottleneck(struct stats *st, size_t from, size_t to)
 			busiest = t;
 		idle += percent(t->busy_ns, st->observed_ns) < IDLE_PERCENT;
 	}
-	if (used < 2 || idle < used - 1 || percent(busiest->busy_ns, st->observed_ns) < BUSY_PERCENT)
+	if (used < 2 || idle < used - 1 ||
+	    percent(busiest->busy_ns, st->observed_ns) < BUSY_PERCENT)
 		return 0;
 	return warn(st, "one-busy-thread",
 		    "thread %u \"%s\" of process %u is busy %u %% of the time, while the other %zu "
-		    "are below %d %%", busiest->track->tid, busiest->track->name,
-		    busiest->track->pid, percent(busiest->busy_ns, st->observed_ns), used - 1,
-		    IDLE_PERCENT);
+		    "are below %d %%",
+		    busiest->track->tid, busiest->track->name, busiest->track->pid,
+		    percent(busiest->busy_ns, st->observed_ns), used - 1, IDLE_PERCENT);
 }
 
 static int warn_threads(struct stats *st)
@@ -232,8 +240,9 @@ static int warn_requests(struct stats *st)
 		if (r->unfinished)
 			err = warn(st, "open-requests",
 				   "%llu of %llu requests \"%s\" have no end: latencies are of "
-				   "those that ended", (unsigned long long)r->unfinished,
-				   (unsigned long long)r->begun, name_of(st, r->name));
+				   "those that ended",
+				   (unsigned long long)r->unfinished, (unsigned long long)r->begun,
+				   name_of(st, r->name));
 	}
 	return err;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- streams of a track ------------------------------------------------------------------------ */
+/* --- streams of a track ---------------------------------------------------------------------- */
 
 /* At one moment: parents before children (so longer first), spans before what lies in them. */
 static bool event_before(const struct walk *w, const struct stream_cursor *a,
@@ -32,7 +32,8 @@ static bool event_before(const struct walk *w, const struct stream_cursor *a,
 		return x->id < y->id;
 	if (x->value != y->value)
 		return x->value < y->value;
-	c = x->name == y->name ? 0 : strcmp(session__str(w->s, x->name), session__str(w->s, y->name));
+	c = x->name == y->name ? 0
+			       : strcmp(session__str(w->s, x->name), session__str(w->s, y->name));
 	return c ? c < 0 : a->stream < b->stream;
 }
 
@@ -131,7 +132,7 @@ static int cursor__next(struct walk *w, const struct track *t, struct stream_cur
 	}
 }
 
-/* --- tracks -------------------------------------------------------------------------------------- */
+/* --- tracks ---------------------------------------------------------------------------------- */
 
 static bool track_before(const struct walk_track *a, const struct walk_track *b)
 {
@@ -207,7 +208,7 @@ static int walk__open_streams(struct walk *w)
 	return 0;
 }
 
-/* --- items ------------------------------------------------------------------------------------------ */
+/* --- items ----------------------------------------------------------------------------------- */
 
 bool walk__shows(struct walk *w, const struct walk_track *wt, uint64_t mask)
 {
@@ -221,8 +222,7 @@ bool walk__shows_name(struct walk *w, uint32_t name)
 	if (!w->s->name_glob || !name || name >= w->n_names)
 		return !w->s->name_glob;
 	if (!w->name_shown[name])
-		w->name_shown[name] =
-			text__glob(w->s->name_glob, session__str(w->s, name)) ? 1 : 2;
+		w->name_shown[name] = text__glob(w->s->name_glob, session__str(w->s, name)) ? 1 : 2;
 	return w->name_shown[name] == 1;
 }
 
@@ -344,7 +344,7 @@ static int track__event(struct walk *w, struct walk_track *wt)
 	return 0;
 }
 
-/* --- the walk ----------------------------------------------------------------------------------------- */
+/* --- the walk -------------------------------------------------------------------------------- */
 
 static int close_process(struct walk *w, uint32_t process)
 {
@@ -459,7 +459,8 @@ static void walk__fini(struct walk *w)
 static int walk__init(struct walk *w, struct session *s, int (*fn)(void *, const struct item *),
 		      void *ctx)
 {
-	size_t i, n_tracks = s->n_tracks ? s->n_tracks : 1, n_chains = s->n_chains ? s->n_chains : 1;
+	size_t i, n_tracks = s->n_tracks ? s->n_tracks : 1,
+		  n_chains = s->n_chains ? s->n_chains : 1;
 	struct walk_track *wt;
 
 	memset(w, 0, sizeof(*w));

@@ -20,8 +20,8 @@ struct cause {
 };
 
 struct span_node {
-	struct open_span pub; /* first: sinks hold pointers to it */
-	struct span_node *up; /* enclosing span, shown or not */
+	struct open_span pub;    /* first: sinks hold pointers to it */
+	struct span_node *up;    /* enclosing span, shown or not */
 	struct span_node *shown; /* innermost span of the result: itself or one further out */
 	uint64_t end;
 	uint64_t number;    /* of all spans, shown or not: the same in both passes */
@@ -36,7 +36,7 @@ struct span_node {
 
 struct stream_cursor {
 	struct block_reader br;
-	struct event ev;           /* the next one */
+	struct event ev;            /* the next one */
 	const struct span_end *end; /* of an announced span, NULL: not seen or not needed */
 	uint64_t last_ts;
 	uint32_t next_block, stream;
