@@ -72,7 +72,8 @@ struct clika_buffer {
 	uint32_t depth;         /* open spans */
 	uint32_t announced;     /* of those, how many a BEGIN record has told */
 	uint32_t busy;          /* writer inside a record: a signal handler drops its own */
-	uint32_t dead;          /* thread has gone; may be reused by a new one (new born) */
+	uint32_t dead;          /* 0: its thread lives; 3: it ends, all is handed over; 1: it has gone;
+				 * 2: a new thread takes the memory over (new born) */
 	uint64_t limit;         /* head may grow to here before the half is full; 0 = slow path */
 	char thread_name[64];   /* "" = none */
 	struct clika_open open[CLIKA_MAX_OPEN];
@@ -564,6 +565,9 @@ CLIKA__FUNC void clika__thread_exit(void *p)
 	CLIKA__FENCE();
 	clika__hand_over(b, 0);
 	clika_tls_v1 = CLIKA__NO_BUFFER;
+	/* Told, so that nobody looks for more when the thread is gone. */
+	__atomic_store_n(&b->dead, 3, __ATOMIC_RELEASE);
+	clika_batch_v1(b, b->head, b->head);
 	clika__unlock(b);
 	__atomic_store_n(&b->dead, 1, __ATOMIC_RELEASE);
 }

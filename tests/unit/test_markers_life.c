@@ -305,13 +305,14 @@ static void thread_that_ends_hands_over_and_leaves_its_buffer_body(void)
 	CLIKA_INSTANT("of the main thread");
 	watch__forget();
 	other_thread(end_with_an_open_span);
-	CHECK(watch__batches == 2 && gone->dead == 1 && gone->head == gone->flushed);
+	CHECK(watch__batches == 3 && gone->dead == 1 && gone->head == gone->flushed);
 	CHECK(watch__marks == 2 && watch__mark[0].kind == CLIKA_REC_INSTANT);
 	CHECK(watch__mark[1].kind == CLIKA_REC_BEGIN);
 	CHECK(strcmp(watch__mark[1].name, "never ended") == 0);
 	other_thread(look_at_reused);
-	w = &watch__batch[2];
-	CHECK(watch__batches == 4 && w->buffer == gone && w->from == w->to && w->born > gone_born);
+	/* Each life: made, handed over, told that it ends. */
+	w = &watch__batch[3];
+	CHECK(watch__batches == 6 && w->buffer == gone && w->from == w->to && w->born > gone_born);
 }
 RUN_TEST_BODY(thread_that_ends_hands_over_and_leaves_its_buffer)
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A thread whose records come back to back needs one stream; announcements one more. Beyond this
- * many the oldest order is given up: events are moved up to the stream's last time. */
-#define MAX_STREAMS 16
+/* Spans that are told at their end come in post-order: one stream a level of nesting. Beyond this
+ * many an event is moved up to its stream's last time. */
+#define MAX_STREAMS 80
 #define MAX_DEPTH 65536
 
 struct sub {
@@ -30,8 +30,8 @@ struct open_span_ref {
 struct chain {
 	struct chain_env *env;
 	uint32_t thread;
-	struct sub subs[MAX_STREAMS];
-	unsigned n_subs;
+	struct sub *subs;
+	unsigned n_subs, cap_subs;
 	struct open_span_ref *open;
 	size_t n_open, cap_open, n_told;
 	struct span_end *ends;
@@ -64,6 +64,7 @@ void chain__free(struct chain *c)
 		free(c->subs[i].args_at);
 	}
 	c->env->pending_bytes -= c->text.len;
+	free(c->subs);
 	free(c->open);
 	free(c->ends);
 	free(c->ends_args_at);
@@ -138,8 +139,18 @@ static int chain__place(struct chain *c, const struct event *ev, uint32_t *sub, 
 			break;
 	if (i == MAX_STREAMS)
 		i = MAX_STREAMS - 1;
+	if (i == c->cap_subs) {
+		unsigned cap = c->cap_subs ? c->cap_subs * 2 : 2;
+		struct sub *more = realloc(c->subs, cap * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		c->subs = more;
+		c->cap_subs = cap;
+	}
 	s = &c->subs[i];
 	if (i == c->n_subs) {
+		memset(s, 0, sizeof(*s));
 		s->stream = c->env->next_stream++;
 		c->n_subs++;
 	}

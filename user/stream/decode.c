@@ -119,17 +119,22 @@ void decoder__captures_close(struct decoder *d, uint64_t ts)
 /* --- batches -------------------------------------------------------------------------------- */
 
 /*
- * Completed spans are written at their end, so their starts come in post-order. In a batch they
- * are put into order of time; equal times keep the order of writing. Nearly sorted as a rule, and
- * a parent moves past its children only: insertion does.
+ * Completed spans are written at their end, so their starts come in post-order. Put into order of
+ * time (equal times keep the order of writing) they fit into one stream. Nearly sorted as a rule, and
+ * a parent moves past its children only: insertion does. Begins and ends keep their places, since
+ * they work on a stack: a span that is told after the fact begins in the past.
  */
 static void steps__sort(struct decoder *d, unsigned n)
 {
+	unsigned run = 0; /* first of the whole events in a row */
+
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t ts = d->steps[i].ts;
 		unsigned j = i;
 
-		while (j > 0 && d->steps[d->order[j - 1]].ts > ts) {
+		if (d->steps[i].kind != STEP_EVENT)
+			run = i + 1;
+		while (j > run && d->steps[d->order[j - 1]].ts > ts) {
 			d->order[j] = d->order[j - 1];
 			j--;
 		}
