@@ -11,8 +11,7 @@
 #include <lttng/tracepoint.h>
 
 /* As much as one of our spans says: its name at the begin, nothing at the end. */
-LTTNG_UST_TRACEPOINT_EVENT(clika_bench, span_begin,
-			   LTTNG_UST_TP_ARGS(const char *, name_arg),
+LTTNG_UST_TRACEPOINT_EVENT(clika_bench, span_begin, LTTNG_UST_TP_ARGS(const char *, name_arg),
 			   LTTNG_UST_TP_FIELDS(lttng_ust_field_string(name, name_arg)))
 LTTNG_UST_TRACEPOINT_EVENT(clika_bench, span_end, LTTNG_UST_TP_ARGS(), LTTNG_UST_TP_FIELDS())
 

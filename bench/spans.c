@@ -49,7 +49,9 @@ static void span(uint64_t n)
 static const struct {
 	const char *name;
 	bench_fn fn;
-} kinds[] = { { "clock", clock_pair }, { "empty", empty }, { "instant", instant }, { "span", span } };
+} kinds[] = {
+	{ "clock", clock_pair }, { "empty", empty }, { "instant", instant }, { "span", span }
+};
 
 struct pacer {
 	pthread_t thread;

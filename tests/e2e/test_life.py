@@ -235,13 +235,13 @@ class FollowTest(lib.Case):
 class ChurnTest(lib.Case):
     def test_short_lived_processes_leave_no_growth(self):
         """Processes come and go by the thousand; the loader's memory and descriptors stay as they were."""
-        total = int(os.environ.get("CLIKA_CHURN", "12000"))
+        total = int(os.environ.get("CLIKA_CHURN", "50000"))
         spawner = self.target("short_lived", "--stay")
         recorder = self.record("-p", spawner.pid, "--no-export")
 
         def spawn(n):
             spawner.send(f"spawn {n} 2")
-            return spawner.result(120)["spans"]
+            return spawner.result(300)["spans"]
 
         # Warm-up until caches have their size.
         spans = spawn(total // 6)

@@ -75,13 +75,13 @@ static int load_symbols(struct llama *l, const char *dir)
 
 	if (!llama)
 		return -1;
-#define SYM(lib, field, name)                                                                       \
-	do {                                                                                        \
-		*(void **)&l->field = dlsym(lib, name);                                             \
-		if (!l->field) {                                                                    \
-			fprintf(stderr, "drive: %s\n", dlerror());                                  \
-			return -1;                                                                  \
-		}                                                                                   \
+#define SYM(lib, field, name)                                                                      \
+	do {                                                                                       \
+		*(void **)&l->field = dlsym(lib, name);                                            \
+		if (!l->field) {                                                                   \
+			fprintf(stderr, "drive: %s\n", dlerror());                                 \
+			return -1;                                                                 \
+		}                                                                                  \
 	} while (0)
 	SYM(ggml, load_backends, "ggml_backend_load_all_from_path");
 	SYM(llama, log_set, "llama_log_set");
