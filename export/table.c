@@ -8,11 +8,19 @@
 extern const struct exporter_ops exporter_chrome;
 extern const struct exporter_ops exporter_perfetto;
 extern const struct exporter_ops exporter_summary;
+extern const struct exporter_ops exporter_pprof;
+extern const struct exporter_ops exporter_folded;
+extern const struct exporter_ops exporter_speedscope;
+extern const struct exporter_ops exporter_csv;
 
 const struct exporter_ops *const exporters[] = {
 	&exporter_chrome,
 	&exporter_perfetto,
 	&exporter_summary,
+	&exporter_pprof,
+	&exporter_folded,
+	&exporter_speedscope,
+	&exporter_csv,
 	NULL,
 };
 
