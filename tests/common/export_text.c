@@ -14,7 +14,7 @@ char *export__text(struct rec *b, const char *format, const struct clika_view_op
 	struct clika_recording *r = NULL;
 	int fd = rec__write(b, NULL);
 	char *text = NULL;
-	size_t n;
+	size_t n = 0;
 
 	if (clika_recording__open_fd(fd, view, &r, &err) ||
 	    clika_recording__export_mem(r, format, o, &text, &n, &err))

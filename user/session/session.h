@@ -142,7 +142,7 @@ struct item {
 	uint64_t since_begin_ns; /* UINT64_MAX: begin not seen */
 	uint64_t first_ns;       /* begin to first output; UINT64_MAX: none yet */
 	uint64_t units;          /* output units so far */
-	bool request_unfinished; /* an EV_REQUEST_END that nobody marked: closes what is left open */
+	bool request_unfinished; /* an EV_REQUEST_END that nobody marked: closes what is open */
 };
 
 /*
