@@ -35,6 +35,7 @@ struct thread {
 
 struct flow_place { /* the span that holds the newest step of a flow */
 	uint64_t begin, end;
+	uint64_t ts, id; /* of the step, and of the arrow that leaves there */
 };
 
 struct sample { /* of a counter; written again at the end, or viewers do not draw it */
@@ -66,6 +67,7 @@ struct perfetto {
 	struct losses *lost;
 	size_t n_lost, cap_lost;
 	struct pf_counts counts;
+	uint64_t last_ts; /* of all items */
 	bool args;
 };
 
@@ -322,9 +324,17 @@ static void memory(struct perfetto *p, const struct item *it)
 	take_sample(p, &m);
 }
 
-static void closing_samples(struct perfetto *p)
+/* What a filter leaves may reach over the end of its range. */
+static uint64_t end_of(const struct perfetto *p)
 {
 	uint64_t end = session__end(p->s);
+
+	return p->last_ts > end ? p->last_ts : end;
+}
+
+static void closing_samples(struct perfetto *p)
+{
+	uint64_t end = end_of(p);
 	const struct sample *m;
 	size_t i;
 
@@ -390,10 +400,15 @@ static void request(struct perfetto *p, const struct item *it)
 
 /* --- flows ---------------------------------------------------------------------------------------------- */
 
-/* An arrow is known by the flow and by the moment that it comes from. */
-static uint64_t arrow_id(const struct perfetto *p, const struct item *it, uint64_t from)
+/*
+ * An arrow is known by the flow and by the moment that it leaves; a second one of that moment by
+ * the one before.
+ */
+static uint64_t arrow_id(const struct perfetto *p, const struct item *it, uint64_t leaves,
+			 const struct flow_place *before)
 {
-	uint64_t id = hash__mix(p->flow_seed ^ it->flow_key, from);
+	uint64_t id = before && before->ts == leaves ? hash__mix(before->id, leaves) :
+						       hash__mix(p->flow_seed ^ it->flow_key, leaves);
 
 	return id ? id : 1;
 }
@@ -456,8 +471,8 @@ static const struct flow_place *place_of(const struct perfetto *p, const struct 
 static void arrow_head(struct perfetto *p, const struct item *it)
 {
 	const struct open_span *span = written_span(it->span);
-	uint64_t id = arrow_id(p, it, it->flow_from_ts), end;
 	const struct flow_place *from = place_of(p, it);
+	uint64_t id = from ? from->id : arrow_id(p, it, it->flow_from_ts, NULL), end;
 	bool after;
 
 	end = span->ev.ts + span->ev.dur;
@@ -487,7 +502,7 @@ static uint64_t *new_place(struct perfetto *p, uint64_t key)
 	return map64__put(p->flows, key, p->n_places++);
 }
 
-static void remember_place(struct perfetto *p, const struct item *it)
+static void remember_place(struct perfetto *p, const struct item *it, uint64_t id)
 {
 	const struct open_span *span = written_span(it->span);
 	uint64_t *at = map64__get(p->flows, it->flow_key);
@@ -495,7 +510,8 @@ static void remember_place(struct perfetto *p, const struct item *it)
 	if (!at)
 		at = new_place(p, it->flow_key);
 	if (at)
-		p->places[*at] = (struct flow_place){ span->ev.ts, span->ev.ts + span->ev.dur };
+		p->places[*at] = (struct flow_place){ span->ev.ts, span->ev.ts + span->ev.dur, it->ts,
+						      id };
 	else
 		p->o.err = p->o.err ? p->o.err : -ENOMEM;
 }
@@ -513,15 +529,18 @@ static void forget_place(struct perfetto *p, const struct item *it)
 
 static void flow(struct perfetto *p, const struct item *it)
 {
-	uint64_t id = arrow_id(p, it, it->ts);
+	uint64_t id;
 
 	if (it->flow_arrow)
 		arrow_head(p, it);
-	if (it->flow_last)
+	if (it->flow_last) {
 		forget_place(p, it);
-	if (it->flow_last || !it->span)
 		return;
-	remember_place(p, it);
+	}
+	if (!it->span)
+		return;
+	id = arrow_id(p, it, it->ts, place_of(p, it));
+	remember_place(p, it, id);
 	if (!hang(p, it, written_span(it->span), id, false))
 		arrow_instant(p, it, id);
 }
@@ -553,6 +572,7 @@ static int perfetto__item(void *state, const struct item *it)
 {
 	struct perfetto *p = state;
 
+	p->last_ts = it->ts;
 	if (it->ts >= p->clocks.next_at)
 		pf_clocks__advance(&p->clocks, it->ts);
 	switch (it->kind) {
@@ -668,7 +688,7 @@ static int find_losses(struct perfetto *p)
 
 static void loss_instant(struct perfetto *p, const struct track *t, const struct losses *l)
 {
-	uint64_t end = session__end(p->s);
+	uint64_t end = end_of(p);
 	uint64_t row = pf_tracks__row(&p->tracks, t, "records lost",
 				      "what was emitted and is not in this trace", end);
 	Pf__DebugAnnotation *a;

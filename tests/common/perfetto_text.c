@@ -317,7 +317,7 @@ static void expect_counter(struct expect *e, const struct item *it)
 	sample(e, it, hash__mix((uint64_t)it->track->process << 3, it->ev->name), &head, &value);
 }
 
-static void expect_memory(struct expect *e, const struct item *it)
+static void expect_balance(struct expect *e, const struct item *it)
 {
 	bool reserved = it->ev->kind == EV_RESERVE || it->ev->kind == EV_RELEASE;
 	struct buf head = { 0 }, value = { 0 };
@@ -491,7 +491,7 @@ static int expect__item(void *ctx, const struct item *it)
 		expect_flow(e, it);
 		break;
 	case IT_MEMORY:
-		expect_memory(e, it);
+		expect_balance(e, it);
 		break;
 	case IT_REQUEST:
 		expect_request(e, it);
