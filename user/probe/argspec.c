@@ -14,8 +14,8 @@
 
 struct operand {
 	const char *p, *end; /* the operand without its size */
-	const char *shown; /* with it, for messages */
-	int bytes; /* 0 = not told */
+	const char *shown;   /* with it, for messages */
+	int bytes;           /* 0 = not told */
 	bool is_signed;
 };
 
@@ -25,8 +25,8 @@ struct reg {
 	bool zero; /* arm64 xzr, wzr */
 };
 
-#define BAD_FORM(err, o, why) \
-	error__set(err, -ENOTSUP, "argument \"%.*s\": %s", (int)((o)->end - (o)->shown), \
+#define BAD_FORM(err, o, why)                                                                      \
+	error__set(err, -ENOTSUP, "argument \"%.*s\": %s", (int)((o)->end - (o)->shown),           \
 		   (o)->shown, why)
 
 static bool is(const char *p, size_t n, const char *text)
@@ -372,7 +372,7 @@ static int read_size(struct operand *o, struct clika_error *err)
 {
 	const char *at = memchr(o->p, '@', (size_t)(o->end - o->p));
 	const char *p = o->p;
-	int64_t v;
+	int64_t v = 0;
 
 	if (!at)
 		return 0;

@@ -162,7 +162,7 @@ static int add_load(struct elf_file *f, const GElf_Phdr *ph, struct clika_error 
 	l->offset = ph->p_offset;
 	l->memsz = ph->p_memsz;
 	l->flags = ph->p_flags;
-	l->filesz = ph->p_offset >= f->size		    ? 0
+	l->filesz = ph->p_offset >= f->size                 ? 0
 		    : ph->p_filesz > f->size - ph->p_offset ? f->size - ph->p_offset
 							    : ph->p_filesz;
 	f->n_loads++;

@@ -48,8 +48,8 @@ struct usdt_site {
 	uint64_t pc_vaddr,
 		pc_offset; /* adjusted by .stapsdt.base only when the note names a base */
 	uint64_t semaphore_vaddr, semaphore_offset; /* 0 = none */
-	bool is_nop; /* 1-byte (x86) or any arm64 nop: safe to probe */
-	bool is_nop5; /* a 5-byte nop: never probed unless told it is safe */
+	bool is_nop;         /* 1-byte (x86) or any arm64 nop: safe to probe */
+	bool is_nop5;        /* a 5-byte nop: never probed unless told it is safe */
 	const char *refusal; /* why it must not be attached (pc_offset may be 0); NULL = may be */
 };
 /* Calls @fn for each; non-zero stops. Needs the note section only: cost does not grow with symbols. */
@@ -68,7 +68,7 @@ int argspec__parse(uint16_t machine, const char *args, struct wire_spec specs[WI
  * the first name that matched; IFUNCs, imports, size 0, data and the cold parts that compilers
  * split off are skipped and counted). Strings live until the callback returns. */
 struct elf_func {
-	const char *symbol; /* as in the file */
+	const char *symbol;    /* as in the file */
 	const char *demangled; /* NULL = not mangled */
 	uint64_t vaddr, offset, size;
 };

@@ -110,6 +110,12 @@ static int read_clika(const struct elf_file *f, const uint8_t *desc, size_t n, u
 	return 1;
 }
 
+static bool same_note(const struct clika_note *a, const struct clika_note *b)
+{
+	return a->object_vaddr == b->object_vaddr && a->semaphore_vaddr == b->semaphore_vaddr &&
+	       a->probe_vaddr == b->probe_vaddr;
+}
+
 int elf_file__clika(const struct elf_file *f, struct clika_note *note, struct clika_error *err)
 {
 	size_t i, off, next, name, desc;
@@ -132,7 +138,7 @@ int elf_file__clika(const struct elf_file *f, struct clika_note *note, struct cl
 			rc = read_clika(f, p + desc, nh.n_descsz, s->vaddr + desc, &one, err);
 			if (rc < 0)
 				return rc;
-			if (found && memcmp(&one, note, sizeof(one)) != 0)
+			if (found && !same_note(&one, note))
 				return error__set(err, -EBADMSG,
 						  "%s: clika notes that contradict each other",
 						  f->name);

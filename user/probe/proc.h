@@ -30,10 +30,10 @@ int proc__stat(pid_t pid, struct proc_stat *st);
 /* Details for people; every string malloc'ed, NULL when not readable. */
 struct proc_details {
 	uid_t uid;
-	pid_t ns_pid; /* innermost of NSpid */
+	pid_t ns_pid;               /* innermost of NSpid */
 	char *comm, *exe, *cmdline; /* arguments joined by one space */
-	char *cgroup; /* v2 path, or the first v1 one */
-	char *container; /* id or name found in the cgroup path, NULL = none */
+	char *cgroup;               /* v2 path, or the first v1 one */
+	char *container;            /* id or name found in the cgroup path, NULL = none */
 };
 int proc__details(pid_t pid, struct proc_details *d);
 void proc_details__free(struct proc_details *d);
