@@ -119,7 +119,8 @@ static int write_file(int fd, uint64_t spans, uint64_t *ns, uint64_t *bytes)
 
 int main(int argc, char **argv)
 {
-	uint64_t spans = argc > 1 ? strtoull(argv[1], NULL, 10) : 4000000, ns, bytes, t, n = 0, sum = 0;
+	uint64_t spans = argc > 1 ? strtoull(argv[1], NULL, 10) : 4000000, ns, bytes, t, n = 0,
+		 sum = 0;
 	int fd = memfd_create("recording", MFD_CLOEXEC);
 	struct recording *r;
 	struct block_reader br;

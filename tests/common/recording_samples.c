@@ -29,7 +29,8 @@ struct samples *samples__new(uint64_t seed)
 		memset(text, 'a' + i % 26, sizeof(text));
 		assert_int_not_equal(
 			strpool__id(s->names, text,
-				    (size_t)snprintf(text, sizeof(text), "name %d", i) + (i % 7 ? 1 : 200)),
+				    (size_t)snprintf(text, sizeof(text), "name %d", i) +
+					    (i % 7 ? 1 : 200)),
 			0);
 	}
 	return s;
@@ -93,7 +94,9 @@ static uint32_t samples__name(struct samples *s)
 static const struct event_arg *samples__args(struct samples *s, uint8_t *nargs)
 {
 	struct event_arg *a;
-	unsigned i, n = samples__random(s) % 3 ? 0 : (unsigned)(samples__random(s) % (EVENT_MAX_ARGS + 1));
+	unsigned i, n = samples__random(s) % 3
+				? 0
+				: (unsigned)(samples__random(s) % (EVENT_MAX_ARGS + 1));
 
 	*nargs = (uint8_t)n;
 	if (!n)
@@ -121,7 +124,8 @@ static const struct event_arg *samples__args(struct samples *s, uint8_t *nargs)
 static void samples__event(struct samples *s, struct event *ev)
 {
 	ev->kind = (uint8_t)(1 + samples__random(s) % (EV_KIND_COUNT - 1));
-	s->ts += samples__random(s) % 3 ? samples__random(s) % 5000 : samples__random(s) >> 30 & 0xfffff;
+	s->ts += samples__random(s) % 3 ? samples__random(s) % 5000
+					: samples__random(s) >> 30 & 0xfffff;
 	ev->ts = s->ts;
 	ev->dur = samples__random(s) % 16 ? samples__random(s) % 100000 : samples__extreme(s);
 	if (ev->dur > UINT64_MAX - ev->ts)
@@ -305,7 +309,8 @@ void samples__assert_all(const struct samples *s, const struct recording *r)
 			assert_int_equal(e->open_id, b->ends[k].open_id);
 			assert_int_equal(e->ts, b->ends[k].ts);
 			assert_int_equal(e->flags, b->ends[k].flags);
-			assert_same_args(s, r, b->ends[k].args, b->ends[k].nargs, e->args, e->nargs);
+			assert_same_args(s, r, b->ends[k].args, b->ends[k].nargs, e->args,
+					 e->nargs);
 		}
 	}
 	for (i = 0; i < SAMPLE_THREADS * SAMPLE_STREAMS; i++)
@@ -350,9 +355,9 @@ uint64_t recording__read_everything(const struct recording *r)
 			before = ev.ts;
 			sum += strpool__len(names, ev.name) + strpool__len(names, ev.src);
 			for (k = 0; k < ev.nargs; k++)
-				sum += ev.args[k].type == ARG_STR && ev.args[k].len ?
-					       (uint64_t)ev.args[k].str[ev.args[k].len - 1] :
-					       ev.args[k].u;
+				sum += ev.args[k].type == ARG_STR && ev.args[k].len
+					       ? (uint64_t)ev.args[k].str[ev.args[k].len - 1]
+					       : ev.args[k].u;
 			if (ev.flags & EVS_OPEN && ev.kind == EV_SPAN) {
 				const struct span_end *e = recording__span_end(r, ev.id);
 

@@ -43,18 +43,20 @@ static uint64_t read_block(const struct recording *r, size_t i)
 	struct event ev;
 	uint32_t n = 0;
 
-	if (b->thread >= recording__n_threads(r) || b->last_ts < b->first_ts || b->last_end < b->last_ts)
+	if (b->thread >= recording__n_threads(r) || b->last_ts < b->first_ts ||
+	    b->last_end < b->last_ts)
 		abort();
 	if (block_reader__init(&br, r, i))
 		return 0;
 	while (block_reader__next(&br, &ev) == 1) {
 		const struct span_end *end;
 
-		if (ev.ts < before || ev.ts > b->last_ts || ev.dur > b->last_end - ev.ts || !ev.kind ||
-		    ev.kind >= EV_KIND_COUNT || ++n > b->count)
+		if (ev.ts < before || ev.ts > b->last_ts || ev.dur > b->last_end - ev.ts ||
+		    !ev.kind || ev.kind >= EV_KIND_COUNT || ++n > b->count)
 			abort();
 		before = ev.ts;
-		sum += use_text(strpool__str(recording__names(r), ev.name)) + use_args(r, ev.args, ev.nargs);
+		sum += use_text(strpool__str(recording__names(r), ev.name)) +
+		       use_args(r, ev.args, ev.nargs);
 		end = recording__span_end(r, ev.id);
 		if (end)
 			sum += use_args(r, end->args, end->nargs);
@@ -68,7 +70,8 @@ static uint64_t read_all(const struct recording *r)
 	size_t i;
 
 	for (i = 0; i < recording__n_processes(r); i++)
-		sum += use_text(recording__process(r, i)->comm) + use_text(recording__process(r, i)->label);
+		sum += use_text(recording__process(r, i)->comm) +
+		       use_text(recording__process(r, i)->label);
 	for (i = 0; i < recording__n_threads(r); i++) {
 		if (recording__thread(r, i)->process >= recording__n_processes(r))
 			abort();
@@ -79,7 +82,8 @@ static uint64_t read_all(const struct recording *r)
 	for (i = 0; i < recording__n_losses(r); i++)
 		sum += use_text(recording__loss(r, i)->probe);
 	for (i = 0; i < recording__n_warnings(r); i++)
-		sum += use_text(recording__warning(r, i)->code) + use_text(recording__warning(r, i)->text);
+		sum += use_text(recording__warning(r, i)->code) +
+		       use_text(recording__warning(r, i)->text);
 	for (i = 0; i < recording__n_anchors(r); i++)
 		sum += recording__anchor(r, i)->realtime;
 	for (i = 0; i < recording__n_blocks(r); i++)

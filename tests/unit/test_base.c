@@ -24,8 +24,9 @@ static uint64_t next_random(uint64_t *s)
 
 static void numbers_come_back_from_a_buffer(void **state)
 {
-	static const uint64_t v[] = { 0, 1, 127, 128, 255, 256, 16383, 16384, 65535, 65536, UINT32_MAX,
-				      1ull << 32, INT64_MAX, 1ull << 63, UINT64_MAX };
+	static const uint64_t v[] = { 0,          1,          127,       128,        255,
+				      256,        16383,      16384,     65535,      65536,
+				      UINT32_MAX, 1ull << 32, INT64_MAX, 1ull << 63, UINT64_MAX };
 	struct buf b = { 0 };
 	struct cursor c;
 	size_t i;
@@ -58,7 +59,8 @@ static void numbers_come_back_from_a_buffer(void **state)
 
 static void numbers_are_little_endian_and_varints_as_short_as_can_be(void **state)
 {
-	static const uint8_t want[] = { 0x34, 0x12, 0x78, 0x56, 0x34, 0x12, 0x7f, 0x80, 0x01, 0x01, 0x02 };
+	static const uint8_t want[] = { 0x34, 0x12, 0x78, 0x56, 0x34, 0x12,
+					0x7f, 0x80, 0x01, 0x01, 0x02 };
 	struct buf b = { 0 };
 
 	(void)state;
@@ -177,7 +179,8 @@ static void equal_strings_have_one_id_and_ids_are_dense(void **state)
 static void strings_may_hold_any_bytes(void **state)
 {
 	struct strpool *p = strpool__new(0, 0);
-	uint32_t a = strpool__id(p, "a\0b", 3), b = strpool__id(p, "a\0c", 3), e = strpool__id(p, "", 0);
+	uint32_t a = strpool__id(p, "a\0b", 3), b = strpool__id(p, "a\0c", 3),
+		 e = strpool__id(p, "", 0);
 
 	(void)state;
 	assert_int_not_equal(a, b);

@@ -192,7 +192,8 @@ static void large_outputs_are_whole(void **state)
 	assert_int_equal(len, total);
 	for (i = 0, len = 0; i < ARRAY_SIZE(sizes); len += sizes[i++])
 		if (sizes[i])
-			assert_true(data[len] == 'a' + (int)i && data[len + sizes[i] - 1] == data[len]);
+			assert_true(data[len] == 'a' + (int)i &&
+				    data[len + sizes[i] - 1] == data[len]);
 	assert_int_equal(data[total - 1], '!');
 	free(data);
 	free(chunk);
@@ -245,7 +246,8 @@ static void links_devices_and_folders_are_not_replaced(void **state)
 	assert_int_equal(outfile__create(in(f, "link"), (uid_t)-1, (gid_t)-1, &o, &err), -EEXIST);
 	assert_null(o);
 	assert_non_null(strstr(err.msg, "link"));
-	assert_int_equal(outfile__create(in(f, "dangling"), (uid_t)-1, (gid_t)-1, &o, &err), -EEXIST);
+	assert_int_equal(outfile__create(in(f, "dangling"), (uid_t)-1, (gid_t)-1, &o, &err),
+			 -EEXIST);
 	assert_int_equal(outfile__create(in(f, "fifo"), (uid_t)-1, (gid_t)-1, &o, &err), -EEXIST);
 	assert_int_equal(outfile__create("/dev/null", (uid_t)-1, (gid_t)-1, &o, &err), -EEXIST);
 	assert_int_equal(outfile__create(f->path, (uid_t)-1, (gid_t)-1, &o, &err), -EISDIR);

@@ -35,7 +35,9 @@ static void each_maximal_invalid_subpart_becomes_one_replacement(void **state)
 		{ "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80" },
 		{ R, R },
 		{ "\x80", R },
-		{ "a\x80\xbf" "b", "a" R R "b" },
+		{ "a\x80\xbf"
+		  "b",
+		  "a" R R "b" },
 		{ "\xff\xfe", R R },
 		/* the table in the Unicode standard, section 3.9 */
 		{ "\xc0\xaf\xe0\x80\xbf\xf0\x81\x82\x41", R R R R R R R R "A" },
@@ -121,9 +123,15 @@ static void control_characters_are_shown_not_sent(void **state)
 	assert_printable("caf\xc3\xa9 \xe2\x82\xac", 9, "caf\xc3\xa9 \xe2\x82\xac");
 	assert_printable("\x1b]52;c;\x07", 8, "\\x1b]52;c;\\x07");
 	assert_printable("a\0b\nc\td\x7f", 8, "a\\x00b\\x0ac\\x09d\\x7f");
-	assert_printable("\xc2\x9b" "31m", 5, "\\x9b31m");  /* CSI as one character */
-	assert_printable("\x9b" "31m", 4, R "31m"); /* CSI as one byte is not UTF-8 */
-	assert_printable("a\xe2\x80\xae" "b", 5, "a\\u202eb");
+	assert_printable("\xc2\x9b"
+			 "31m",
+			 5, "\\x9b31m"); /* CSI as one character */
+	assert_printable("\x9b"
+			 "31m",
+			 4, R "31m"); /* CSI as one byte is not UTF-8 */
+	assert_printable("a\xe2\x80\xae"
+			 "b",
+			 5, "a\\u202eb");
 	assert_printable("\xe2\x80\xa8\xe2\x81\xa6", 6, "\\u2028\\u2066");
 	for (i = 0; i < 256; i++) {
 		char c = (char)i;

@@ -38,10 +38,9 @@ static void round_trip(uint64_t seed, unsigned blocks, size_t most_events, size_
 	unsigned i;
 
 	for (i = 0; i < blocks; i++) {
-		const struct sample_block *b =
-			samples__block(s, samples__random(s) % SAMPLE_THREADS,
-				       samples__random(s) % SAMPLE_STREAMS,
-				       samples__random(s) % (most_events + 1), samples__random(s) % 8);
+		const struct sample_block *b = samples__block(
+			s, samples__random(s) % SAMPLE_THREADS, samples__random(s) % SAMPLE_STREAMS,
+			samples__random(s) % (most_events + 1), samples__random(s) % 8);
 
 		assert_int_equal(samples__write(w, b), 0);
 		if (samples__random(s) % 10 == 0)
@@ -139,7 +138,8 @@ static void times_at_both_ends_of_the_range_survive(void **state)
 static void refuses_what_cannot_be_stored_and_stays_usable(void **state)
 {
 	struct event_arg bad_type = { .type = 9 };
-	struct event back[2] = { { .kind = EV_INSTANT, .ts = 10 }, { .kind = EV_INSTANT, .ts = 9 } };
+	struct event back[2] = { { .kind = EV_INSTANT, .ts = 10 },
+				 { .kind = EV_INSTANT, .ts = 9 } };
 	struct event no_kind = { .ts = 10 }, new_kind = { .kind = EV_KIND_COUNT, .ts = 10 };
 	struct event many = { .kind = EV_INSTANT, .nargs = EVENT_MAX_ARGS + 1, .args = &bad_type };
 	struct event odd = { .kind = EV_INSTANT, .nargs = 1, .args = &bad_type };
@@ -263,11 +263,16 @@ static void gives_back_meta_losses_counts_captures_anchors_and_warnings(void **s
 				       .ram_bytes = UINT64_MAX,
 				       .created_realtime = 5 };
 	struct loss_info loss = { .process = UINT32_MAX, .cpu = -1, .cause = LOSS_RING_FULL };
-	struct loss_info probe = { .process = 0, .cpu = 63, .cause = LOSS_MAP_FULL, .records = 2,
-				   .at_most = 3, .probe = (char *)"p" };
+	struct loss_info probe = { .process = 0,
+				   .cpu = 63,
+				   .cause = LOSS_MAP_FULL,
+				   .records = 2,
+				   .at_most = 3,
+				   .probe = (char *)"p" };
 	struct count_info counts = { 10, 7, 3, 1 }, later = { UINT64_MAX, 8, 3, 1 };
-	struct capture_info c = { .id = UINT64_MAX, .process = UINT32_MAX, .begin = 5,
-				  .tag = (char *)"warm" };
+	struct capture_info c = {
+		.id = UINT64_MAX, .process = UINT32_MAX, .begin = 5, .tag = (char *)"warm"
+	};
 	struct clock_anchor a = { 5, 4, 3, UINT64_MAX, 1 }, earlier = { 4, 4, 3, 2, 1 };
 	struct process_info p = { .pid = 1 };
 	struct samples *s = samples__new(1);
@@ -368,8 +373,11 @@ static void a_span_without_arguments_takes_few_bytes(void **state)
 	(void)state;
 	for (i = 0; i < N; i++) {
 		ts += samples__random(s) % 3000;
-		ev[i] = (struct event){ .kind = EV_SPAN, .ts = ts, .dur = samples__random(s) % 50000,
-					.name = 1 + (uint32_t)(samples__random(s) % 40), .cat = 1,
+		ev[i] = (struct event){ .kind = EV_SPAN,
+					.ts = ts,
+					.dur = samples__random(s) % 50000,
+					.name = 1 + (uint32_t)(samples__random(s) % 40),
+					.cat = 1,
 					.src = 2 };
 	}
 	assert_int_equal(writer__block(w, 0, 0, ev, N, NULL, 0), 0);
@@ -403,7 +411,8 @@ static void many_distinct_names_stay_bounded(void **state)
 	for (i = 0; i < CALLS / BATCH; i++) {
 		for (k = 0; k < BATCH; k++) {
 			snprintf(text, sizeof(text), "request %u of many", i * BATCH + k);
-			ev[k] = (struct event){ .kind = EV_SPAN, .ts = i * BATCH + k,
+			ev[k] = (struct event){ .kind = EV_SPAN,
+						.ts = i * BATCH + k,
 						.name = strpool__ids(names, text) };
 		}
 		assert_int_equal(writer__block(w, 0, 0, ev, BATCH, NULL, 0), 0);
@@ -426,7 +435,9 @@ static void a_name_of_any_bytes_survives_and_a_huge_one_is_cut(void **state)
 	char *huge = calloc(1, 100000);
 	int fd = samples__memfd();
 	struct recording_writer *w = samples__writer(s, fd, NULL);
-	struct event ev[3] = { { .kind = EV_INSTANT }, { .kind = EV_INSTANT }, { .kind = EV_INSTANT } };
+	struct event ev[3] = { { .kind = EV_INSTANT },
+			       { .kind = EV_INSTANT },
+			       { .kind = EV_INSTANT } };
 	struct block_reader br;
 	struct recording *r;
 	struct event got;
@@ -508,7 +519,9 @@ static void arguments_of_the_last_event_live_until_the_next_call(void **state)
 	(void)state;
 	memset(large, 'L', 60000);
 	for (i = 0; i < 3; i++) {
-		struct event_arg a = { .key = 1, .type = ARG_STR, .str = i == 2 ? large : texts[i],
+		struct event_arg a = { .key = 1,
+				       .type = ARG_STR,
+				       .str = i == 2 ? large : texts[i],
 				       .len = i == 2 ? 60000 : (uint16_t)strlen(texts[i]) };
 		struct event ev = { .kind = EV_INSTANT, .nargs = 1, .args = &a };
 
@@ -521,7 +534,8 @@ static void arguments_of_the_last_event_live_until_the_next_call(void **state)
 	}
 	for (i = 0; i < 3; i++) {
 		assert_int_equal(got[i].args[0].len, i == 2 ? 60000 : strlen(texts[i]));
-		assert_memory_equal(got[i].args[0].str, i == 2 ? large : texts[i], got[i].args[0].len);
+		assert_memory_equal(got[i].args[0].str, i == 2 ? large : texts[i],
+				    got[i].args[0].len);
 	}
 	recording__close(r);
 	close(fd);

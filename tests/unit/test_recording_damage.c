@@ -41,8 +41,13 @@ static void small_file__write_segment(struct small_file *f, struct recording_wri
 		args[0] = (struct event_arg){ .key = 1, .type = ARG_U64, .u = n };
 		args[1] = (struct event_arg){ .key = 2, .type = ARG_STR, .str = "text", .len = 4 };
 		args[2] = (struct event_arg){ .key = 3, .type = ARG_F64, .f = 1.5 };
-		ev[k] = (struct event){ .kind = k % 3 ? EV_SPAN : EV_ALLOC, .ts = n * 10, .dur = 5,
-					.id = n, .value = n * n, .name = 1 + k % 5, .nargs = 3,
+		ev[k] = (struct event){ .kind = k % 3 ? EV_SPAN : EV_ALLOC,
+					.ts = n * 10,
+					.dur = 5,
+					.id = n,
+					.value = n * n,
+					.name = 1 + k % 5,
+					.nargs = 3,
 					.args = args };
 		/* one event a call, because they share the arguments */
 		assert_int_equal(writer__block(w, 0, 0, &ev[k], 1, k ? NULL : &end, k ? 0 : 1), 0);
@@ -302,8 +307,8 @@ static void damage_with_right_checksums_does_no_harm(void **state)
 		while (changes--) {
 			size_t at = samples__random(f.s) % f.len;
 
-			copy[at] = samples__random(f.s) % 2 ? (uint8_t)samples__random(f.s) :
-							      (uint8_t)(copy[at] + 1);
+			copy[at] = samples__random(f.s) % 2 ? (uint8_t)samples__random(f.s)
+							    : (uint8_t)(copy[at] + 1);
 		}
 		recording__reseal(copy, f.len);
 		if (!open_bytes(copy, f.len, &r)) {

@@ -31,10 +31,14 @@ static int write_numbered(struct recording_writer *w, uint64_t n, size_t count)
 
 	assert_true(count <= CALL_EVENTS);
 	for (i = 0; i < count; i++)
-		ev[i] = (struct event){ .kind = EV_ASYNC_BEGIN, .ts = 1000000 + (n + i) * 100,
-					.id = n + i, .name = 1 + (uint32_t)((n + i) % 30),
-					.cat = 31, .src = 32 };
-	return writer__block(w, (uint32_t)(n / CALL_EVENTS % SAMPLE_THREADS), 0, ev, count, NULL, 0);
+		ev[i] = (struct event){ .kind = EV_ASYNC_BEGIN,
+					.ts = 1000000 + (n + i) * 100,
+					.id = n + i,
+					.name = 1 + (uint32_t)((n + i) % 30),
+					.cat = 31,
+					.src = 32 };
+	return writer__block(w, (uint32_t)(n / CALL_EVENTS % SAMPLE_THREADS), 0, ev, count, NULL,
+			     0);
 }
 
 /* What is there are the events from *@first on without a gap; returns how many. */
@@ -74,8 +78,9 @@ static void stops_at_the_limit_and_keeps_what_fits(void **state)
 	(void)state;
 	for (i = 0; i < ARRAY_SIZE(limits); i++) {
 		struct writer_opts opts = { .owner = (uid_t)-1, .max_bytes = limits[i] };
-		struct loss_info loss = { .process = UINT32_MAX, .cpu = -1, .cause = LOSS_FILE_LIMIT,
-					  .records = 77 };
+		struct loss_info loss = {
+			.process = UINT32_MAX, .cpu = -1, .cause = LOSS_FILE_LIMIT, .records = 77
+		};
 		struct samples *s = samples__new(1);
 		int fd = samples__memfd(), rc = 0;
 		struct recording_writer *w = samples__writer(s, fd, &opts);
@@ -146,7 +151,8 @@ static void limits_that_are_too_small_are_refused(void **state)
 	(void)state;
 	for (i = 0; i < ARRAY_SIZE(opts); i++) {
 		err = (struct clika_error){ 0 };
-		assert_int_equal(writer__create_fd(samples__memfd(), &meta, names, &opts[i], &w, &err),
+		assert_int_equal(writer__create_fd(samples__memfd(), &meta, names, &opts[i], &w,
+						   &err),
 				 -EINVAL);
 		assert_null(w);
 		assert_non_null(strstr(err.msg, "limit"));
@@ -181,12 +187,15 @@ static void a_circular_file_keeps_the_newest_and_its_size(void **state)
 
 	(void)state;
 	for (i = 0; i < ARRAY_SIZE(v); i++) {
-		struct writer_opts opts = { .owner = (uid_t)-1, .max_bytes = v[i].max,
-					    .segment_bytes = v[i].segment, .drop_oldest = true };
+		struct writer_opts opts = { .owner = (uid_t)-1,
+					    .max_bytes = v[i].max,
+					    .segment_bytes = v[i].segment,
+					    .drop_oldest = true };
 		struct samples *s = samples__new(i);
 		int fd = samples__memfd();
 		struct recording_writer *w = samples__writer(s, fd, &opts);
-		uint64_t n = 0, total = v[i].max / 2; /* 4 bytes an event and more: round and round */
+		uint64_t n = 0,
+			 total = v[i].max / 2; /* 4 bytes an event and more: round and round */
 
 		while (n < total) {
 			size_t count = 1 + samples__random(s) % CALL_EVENTS;
@@ -213,12 +222,17 @@ static void a_circular_file_keeps_the_newest_and_its_size(void **state)
 
 static void what_explains_the_data_survives_dropping(void **state)
 {
-	struct writer_opts opts = { .owner = (uid_t)-1, .max_bytes = 1u << 20, .drop_oldest = true };
+	struct writer_opts opts = { .owner = (uid_t)-1,
+				    .max_bytes = 1u << 20,
+				    .drop_oldest = true };
 	struct loss_info loss = { .process = 0, .cpu = 2, .cause = LOSS_RING_FULL, .records = 5 };
 	struct count_info counts = { 4, 3, 2, 1 };
-	struct capture_info open = { .id = 1, .process = UINT32_MAX, .begin = 10, .tag = (char *)"open" };
-	struct capture_info over = { .id = 2, .process = UINT32_MAX, .begin = 10, .end = 1000001,
-				     .tag = (char *)"over" };
+	struct capture_info open = {
+		.id = 1, .process = UINT32_MAX, .begin = 10, .tag = (char *)"open"
+	};
+	struct capture_info over = {
+		.id = 2, .process = UINT32_MAX, .begin = 10, .end = 1000001, .tag = (char *)"over"
+	};
 	struct capture_info late = { .id = 3, .process = 0, .tag = (char *)"late" };
 	struct process_info gone = { .pid = 4, .comm = (char *)"gone" };
 	struct clock_anchor a = { .boottime = 1 };
@@ -288,8 +302,10 @@ static void what_explains_the_data_survives_dropping(void **state)
  */
 static void a_circular_file_is_readable_at_every_moment_of_a_write(void **state)
 {
-	struct writer_opts opts = { .owner = (uid_t)-1, .max_bytes = 1u << 20,
-				    .segment_bytes = 60000, .drop_oldest = true };
+	struct writer_opts opts = { .owner = (uid_t)-1,
+				    .max_bytes = 1u << 20,
+				    .segment_bytes = 60000,
+				    .drop_oldest = true };
 	struct samples *s = samples__new(3);
 	int fd = samples__memfd(), half = samples__memfd();
 	struct recording_writer *w = samples__writer(s, fd, &opts);
@@ -315,7 +331,8 @@ static void a_circular_file_is_readable_at_every_moment_of_a_write(void **state)
 		assert_int_equal(writer__flush(w), 0);
 		len_after = file_size(fd);
 		assert_int_equal(pread(fd, after, len_after, 0), len_after);
-		for (from = 0; from < len_before && from < len_after && before[from] == after[from]; from++)
+		for (from = 0; from < len_before && from < len_after && before[from] == after[from];
+		     from++)
 			;
 		from &= ~(size_t)7;
 		to = len_after < len_before && from < len_after ? len_after : from + 30000;
@@ -343,7 +360,9 @@ static void a_circular_file_is_readable_at_every_moment_of_a_write(void **state)
 
 static void a_circular_file_takes_every_kind_of_event_and_many_names(void **state)
 {
-	struct writer_opts opts = { .owner = (uid_t)-1, .max_bytes = 1u << 20, .drop_oldest = true };
+	struct writer_opts opts = { .owner = (uid_t)-1,
+				    .max_bytes = 1u << 20,
+				    .drop_oldest = true };
 	struct samples *s = samples__new(21);
 	int fd = samples__memfd();
 	struct recording_writer *w = samples__writer(s, fd, &opts);
@@ -360,7 +379,8 @@ static void a_circular_file_takes_every_kind_of_event_and_many_names(void **stat
 		for (k = 0; k < CALL_EVENTS; k++) {
 			snprintf(text, sizeof(text), "%u %u", i, k);
 			text[strlen(text)] = ' ';
-			ev[k] = (struct event){ .kind = EV_SPAN, .ts = i,
+			ev[k] = (struct event){ .kind = EV_SPAN,
+						.ts = i,
 						.name = strpool__id(s->names, text, sizeof(text)) };
 		}
 		assert_int_equal(writer__block(w, 1, 0, ev, CALL_EVENTS, NULL, 0), 0);

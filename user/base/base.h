@@ -57,10 +57,10 @@ void buf__u8(struct buf *b, uint8_t v);
 void buf__u16le(struct buf *b, uint16_t v);
 void buf__u32le(struct buf *b, uint32_t v);
 void buf__u64le(struct buf *b, uint64_t v);
-void buf__varint(struct buf *b, uint64_t v);    /* LEB128, at most 10 bytes */
-void buf__svarint(struct buf *b, int64_t v);    /* zig-zag, then LEB128 */
+void buf__varint(struct buf *b, uint64_t v); /* LEB128, at most 10 bytes */
+void buf__svarint(struct buf *b, int64_t v); /* zig-zag, then LEB128 */
 void buf__printf(struct buf *b, const char *fmt, ...) CLIKA_PRINTF(2, 3);
-int buf__error(const struct buf *b);            /* 0 or -ENOMEM */
+int buf__error(const struct buf *b); /* 0 or -ENOMEM */
 
 /* A bounds-checked reader over foreign bytes. After any failed read `bad` stays set and
  * every later read gives 0 (or NULL), so callers check once at the end. */
@@ -113,8 +113,8 @@ size_t map64__count(const struct map64 *m);
 bool map64__next(const struct map64 *m, size_t *it, uint64_t *key, uint64_t **value);
 void map64__clear(struct map64 *m);
 uint64_t hash__bytes(const void *p, size_t n, uint64_t seed); /* FNV-1a 64 */
-uint64_t hash__mix(uint64_t a, uint64_t b);                    /* two words to one */
-uint64_t hash__seed(void);                                     /* random */
+uint64_t hash__mix(uint64_t a, uint64_t b);                   /* two words to one */
+uint64_t hash__seed(void);                                    /* random */
 
 /* --- log -------------------------------------------------------------------------------- */
 

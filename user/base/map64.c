@@ -72,7 +72,8 @@ static int map64__resize(struct map64 *m, size_t slots)
 	for (i = 0; i < n; i++) {
 		if (old_state[i] != SLOT_USED)
 			continue;
-		for (at = mix64(old[i].key ^ m->seed) & (slots - 1); state[at]; at = (at + 1) & (slots - 1))
+		for (at = mix64(old[i].key ^ m->seed) & (slots - 1); state[at];
+		     at = (at + 1) & (slots - 1))
 			;
 		state[at] = SLOT_USED;
 		s[at] = old[i];
@@ -134,7 +135,8 @@ uint64_t *map64__put(struct map64 *m, uint64_t key, uint64_t value)
 		if (map64__resize(m, slots))
 			return NULL;
 	}
-	for (at = mix64(key ^ m->seed) & m->mask; m->state[at] == SLOT_USED; at = (at + 1) & m->mask)
+	for (at = mix64(key ^ m->seed) & m->mask; m->state[at] == SLOT_USED;
+	     at = (at + 1) & m->mask)
 		;
 	if (m->state[at] == SLOT_GONE)
 		m->gone--;

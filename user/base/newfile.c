@@ -15,7 +15,8 @@
 
 static int newfile__open_temp(struct newfile *f)
 {
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 	int i, tries, err = -EEXIST;
 
 	for (tries = 0; tries < TEMP_TRIES && err == -EEXIST; tries++) {
@@ -29,8 +30,8 @@ static int newfile__open_temp(struct newfile *f)
 		for (i = 0; i < 6; i++)
 			tail[i] = letters[r[i] & 63];
 		snprintf(f->temp, sizeof(f->temp), ".%.*s.%s", NAME_MAX - 8, f->name, tail);
-		f->fd = openat(f->dirfd, f->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			       0600);
+		f->fd = openat(f->dirfd, f->temp,
+			       O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (f->fd >= 0)
 			return 0;
 		err = -errno;

@@ -11,11 +11,11 @@
 #define OUTFILE_BUFFER (256u << 10)
 
 struct outfile {
-	struct buf buf;    /* not yet written; for a memory sink: all of it */
-	struct buf *sink;  /* memory sink */
+	struct buf buf;   /* not yet written; for a memory sink: all of it */
+	struct buf *sink; /* memory sink */
 	struct newfile file;
-	int err;           /* the first failure; everything after it is refused with it */
-	uint64_t bytes;    /* as the caller gave them */
+	int err;        /* the first failure; everything after it is refused with it */
+	uint64_t bytes; /* as the caller gave them */
 	bool gzip;
 	z_stream z;
 	uint8_t *zout;

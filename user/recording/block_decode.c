@@ -102,7 +102,8 @@ static uint8_t arg__known_type(uint64_t type, unsigned class)
 static int shape__parse(const struct recording *r, struct block_slot *s, struct cursor *c,
 			struct dec_shape *sh)
 {
-	uint64_t kind = cursor__varint(c), flags = cursor__varint(c), mask = cursor__varint(c), n, i;
+	uint64_t kind = cursor__varint(c), flags = cursor__varint(c), mask = cursor__varint(c), n,
+		 i;
 
 	sh->kind = kind < EV_KIND_COUNT ? (uint8_t)kind : 0;
 	sh->flags = (uint16_t)flags;
@@ -455,7 +456,8 @@ static int end__decode(struct recording *r, struct cursor *c, struct span_end *e
 		case CLASS_BYTES:
 			v = cursor__varint(c);
 			a->len = v < UINT16_MAX ? (uint16_t)v : UINT16_MAX;
-			a->str = (const char *)cursor__bytes(c, v < SIZE_MAX ? (size_t)v : SIZE_MAX);
+			a->str =
+				(const char *)cursor__bytes(c, v < SIZE_MAX ? (size_t)v : SIZE_MAX);
 			break;
 		default:
 			v = cursor__varint(c);

@@ -244,7 +244,8 @@ static uint32_t encoder__shape(struct block_encoder *e, const struct event *ev)
 			encoder__add_shape(e, ev, pool);
 			return slot->shape;
 		}
-		if (e->shapes[slot->shape].hash == h && shape__is(e, &e->shapes[slot->shape], ev, pool))
+		if (e->shapes[slot->shape].hash == h &&
+		    shape__is(e, &e->shapes[slot->shape], ev, pool))
 			return slot->shape;
 	}
 }

@@ -5,7 +5,7 @@
 
 #include "user/recording/event.h"
 
-struct enc_chunk { /* one finished body, or one finished payload of ends */
+struct enc_chunk {       /* one finished body, or one finished payload of ends */
 	size_t off, len; /* in out */
 	size_t first_used, n_used;
 	uint32_t count;

@@ -9,43 +9,43 @@
 #include "user/base/base.h"
 
 /* Which fields of struct event a kind stores (beside ts, name, cat, flags and arguments). */
-#define EVF_DUR   0x01 /* dur */
-#define EVF_ID    0x02 /* id */
+#define EVF_DUR 0x01   /* dur */
+#define EVF_ID 0x02    /* id */
 #define EVF_VALUE 0x04 /* value (as 64 bits) */
-#define EVF_AUX   0x08 /* aux */
-#define EVF_POOL  0x10 /* pool (string id) */
+#define EVF_AUX 0x08   /* aux */
+#define EVF_POOL 0x10  /* pool (string id) */
 
 /*   enum          name             fields                          numbers are stored: append only */
-#define EVENT_KINDS(X)                                                                              \
-	X(EV_SPAN, 1, "span", EVF_DUR)                                                              \
-	X(EV_INSTANT, 2, "instant", 0)                                                              \
-	X(EV_COUNTER_I64, 3, "counter_i64", EVF_VALUE)                                              \
-	X(EV_COUNTER_F64, 4, "counter_f64", EVF_VALUE)                                              \
-	X(EV_ASYNC_BEGIN, 5, "async_begin", EVF_ID)                                                 \
-	X(EV_ASYNC_END, 6, "async_end", EVF_ID)                                                     \
-	X(EV_FLOW_OUT, 7, "flow_out", EVF_ID)                                                       \
-	X(EV_FLOW_STEP, 8, "flow_step", EVF_ID)                                                     \
-	X(EV_FLOW_IN, 9, "flow_in", EVF_ID)                                                         \
-	X(EV_REQUEST_BEGIN, 10, "request_begin", EVF_ID)                                            \
-	X(EV_REQUEST_FIRST, 11, "request_first_output", EVF_ID)                                     \
-	X(EV_REQUEST_OUTPUT, 12, "request_output", EVF_ID | EVF_VALUE)                              \
-	X(EV_REQUEST_END, 13, "request_end", EVF_ID)                                                \
-	X(EV_ALLOC, 14, "alloc", EVF_ID | EVF_VALUE | EVF_AUX | EVF_POOL)                           \
-	X(EV_FREE, 15, "free", EVF_ID | EVF_AUX)                                                    \
-	X(EV_RESERVE, 16, "reserve", EVF_ID | EVF_VALUE | EVF_AUX | EVF_POOL)                       \
-	X(EV_RELEASE, 17, "release", EVF_ID | EVF_AUX)                                              \
-	X(EV_THREAD_NAME, 18, "thread_name", 0)                                                     \
-	X(EV_QUEUE_NAME, 19, "queue_name", EVF_ID)                                                  \
-	X(EV_DEVICE_NAME, 20, "device_name", EVF_AUX)                                               \
-	X(EV_PROCESS_LABEL, 21, "process_label", 0)                                                 \
-	X(EV_CAPTURE_BEGIN, 22, "capture_begin", EVF_ID)                                            \
+#define EVENT_KINDS(X)                                                                             \
+	X(EV_SPAN, 1, "span", EVF_DUR)                                                             \
+	X(EV_INSTANT, 2, "instant", 0)                                                             \
+	X(EV_COUNTER_I64, 3, "counter_i64", EVF_VALUE)                                             \
+	X(EV_COUNTER_F64, 4, "counter_f64", EVF_VALUE)                                             \
+	X(EV_ASYNC_BEGIN, 5, "async_begin", EVF_ID)                                                \
+	X(EV_ASYNC_END, 6, "async_end", EVF_ID)                                                    \
+	X(EV_FLOW_OUT, 7, "flow_out", EVF_ID)                                                      \
+	X(EV_FLOW_STEP, 8, "flow_step", EVF_ID)                                                    \
+	X(EV_FLOW_IN, 9, "flow_in", EVF_ID)                                                        \
+	X(EV_REQUEST_BEGIN, 10, "request_begin", EVF_ID)                                           \
+	X(EV_REQUEST_FIRST, 11, "request_first_output", EVF_ID)                                    \
+	X(EV_REQUEST_OUTPUT, 12, "request_output", EVF_ID | EVF_VALUE)                             \
+	X(EV_REQUEST_END, 13, "request_end", EVF_ID)                                               \
+	X(EV_ALLOC, 14, "alloc", EVF_ID | EVF_VALUE | EVF_AUX | EVF_POOL)                          \
+	X(EV_FREE, 15, "free", EVF_ID | EVF_AUX)                                                   \
+	X(EV_RESERVE, 16, "reserve", EVF_ID | EVF_VALUE | EVF_AUX | EVF_POOL)                      \
+	X(EV_RELEASE, 17, "release", EVF_ID | EVF_AUX)                                             \
+	X(EV_THREAD_NAME, 18, "thread_name", 0)                                                    \
+	X(EV_QUEUE_NAME, 19, "queue_name", EVF_ID)                                                 \
+	X(EV_DEVICE_NAME, 20, "device_name", EVF_AUX)                                              \
+	X(EV_PROCESS_LABEL, 21, "process_label", 0)                                                \
+	X(EV_CAPTURE_BEGIN, 22, "capture_begin", EVF_ID)                                           \
 	X(EV_CAPTURE_END, 23, "capture_end", EVF_ID)
 
 enum event_kind {
 #define X(e, n, name, fields) e = n,
 	EVENT_KINDS(X)
 #undef X
-	EV_KIND_COUNT
+		EV_KIND_COUNT
 };
 
 /*
@@ -54,14 +54,14 @@ enum event_kind {
  * in `id`, and its end follows as a struct span_end in a later block of the same recording.
  */
 enum event_flags {
-	EVS_OPEN = 0x0001,       /* dur unknown here; id = open id, unique in the recording, never 0 */
+	EVS_OPEN = 0x0001, /* dur unknown here; id = open id, unique in the recording, never 0 */
 	EVS_UNFINISHED = 0x0002, /* no end was seen: closed at the moment that proved it was left */
 	EVS_NO_BEGIN = 0x0004,   /* was running when recording began: ts is the attach time */
 	EVS_CLIPPED = 0x0008,    /* end cut to its parent's end (streams that did not nest) */
 	EVS_FUNCTION = 0x0010,   /* from a function probe */
 	EVS_USDT = 0x0020,       /* from a USDT marker of another provider */
 	EVS_ADDRESS_NAME = 0x0040, /* the name could not be read; it shows the address */
-	EVS_REDACTED = 0x0080,   /* an argument was left out or cut by --redact */
+	EVS_REDACTED = 0x0080,     /* an argument was left out or cut by --redact */
 };
 
 enum arg_type { ARG_I64 = 1, ARG_U64 = 2, ARG_F64 = 3, ARG_STR = 4 };
@@ -107,8 +107,8 @@ struct span_end {
 
 /* One process image. (pid, start, exec_gen) is the identity, never pid alone. */
 struct process_info {
-	uint32_t pid, ppid;  /* as the recorder's pid namespace sees them */
-	uint32_t ns_pid;     /* as the process sees itself */
+	uint32_t pid, ppid; /* as the recorder's pid namespace sees them */
+	uint32_t ns_pid;    /* as the process sees itself */
 	uint32_t uid;
 	uint64_t start;      /* start_boottime of the group leader, ns */
 	uint32_t exec_gen;   /* times the identity executed another image */
@@ -121,20 +121,20 @@ struct process_info {
 struct thread_info {
 	uint32_t process; /* index of its process, as returned by the writer */
 	uint32_t tid, ns_tid;
-	uint64_t start;   /* start_boottime of the thread, ns; 0 = unknown */
+	uint64_t start; /* start_boottime of the thread, ns; 0 = unknown */
 	uint64_t ended;
 	char *name; /* last known; malloc'ed */
 };
 
 /* Why records were not taken. One row a cause; zeros are written too. */
-#define LOSS_CAUSES(X)                                                                              \
-	X(LOSS_RING_FULL, 1, "ring buffer full")                                                    \
-	X(LOSS_READ_FAULT, 2, "target memory could not be read")                                    \
-	X(LOSS_BAD_RECORD, 3, "malformed record from the target")                                   \
-	X(LOSS_OVERWRITTEN, 4, "thread buffer overwritten before it was read")                      \
-	X(LOSS_MAP_FULL, 5, "BPF map full")                                                         \
+#define LOSS_CAUSES(X)                                                                             \
+	X(LOSS_RING_FULL, 1, "ring buffer full")                                                   \
+	X(LOSS_READ_FAULT, 2, "target memory could not be read")                                   \
+	X(LOSS_BAD_RECORD, 3, "malformed record from the target")                                  \
+	X(LOSS_OVERWRITTEN, 4, "thread buffer overwritten before it was read")                     \
+	X(LOSS_MAP_FULL, 5, "BPF map full")                                                        \
 	X(LOSS_TARGET_DROPPED, 6, "dropped in the target (nesting too deep, signal in a marker)")  \
-	X(LOSS_FILE_LIMIT, 7, "recording reached --max-size")                                       \
+	X(LOSS_FILE_LIMIT, 7, "recording reached --max-size")                                      \
 	X(LOSS_PROBE_MISSED, 8, "probe missed by the kernel")
 
 enum loss_cause {
@@ -142,7 +142,7 @@ enum loss_cause {
 #define X(e, n, text) e = n,
 	LOSS_CAUSES(X)
 #undef X
-	LOSS_CAUSE_COUNT
+		LOSS_CAUSE_COUNT
 };
 
 /* Totals so far; the newest row of a (process, cpu, cause, probe) key counts. */
@@ -160,8 +160,8 @@ struct count_info { /* emitted = recorded + lost, in records, over the whole rec
 };
 
 struct capture_info {
-	uint64_t id;     /* unique in the recording */
-	uint32_t process;/* opened by this process's marker; UINT32_MAX = by the session itself */
+	uint64_t id;      /* unique in the recording */
+	uint32_t process; /* opened by this process's marker; UINT32_MAX = by the session itself */
 	uint64_t begin, end; /* ns; end 0 = still open */
 	char *tag;
 };
@@ -180,7 +180,7 @@ struct recording_meta {
 	char *targets;              /* what was asked for, for people */
 	uint32_t cpus, page_size;
 	uint64_t ram_bytes;
-	uint64_t created_realtime;  /* ns */
+	uint64_t created_realtime; /* ns */
 };
 
 /* From the tables above; NULL (or 0) for numbers that they do not have. */

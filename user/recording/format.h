@@ -5,8 +5,12 @@
 
 #include <stdint.h>
 
-#define FMT_FILE_MAGIC "\x89"   "CLIKA\r\n"
-#define FMT_SEGMENT_MAGIC "\x93" "clkseg\n"
+#define FMT_FILE_MAGIC                                                                             \
+	"\x89"                                                                                     \
+	"CLIKA\r\n"
+#define FMT_SEGMENT_MAGIC                                                                          \
+	"\x93"                                                                                     \
+	"clkseg\n"
 #define FMT_MAGIC_BYTES 8
 
 /* Another major number means that older readers cannot read the file. */
@@ -63,10 +67,10 @@ enum fmt_class {
 	CLASS_BYTES = 2, /* varint length, bytes */
 };
 
-#define FMT_MAX_STRING 16383u         /* of definitions; longer ones are cut */
-#define FMT_MAX_NAME 4095u            /* of the string table; likewise */
-#define FMT_BLOCK_BYTES (32u << 10)   /* a body is closed when it has grown to this, */
+#define FMT_MAX_STRING 16383u            /* of definitions; longer ones are cut */
+#define FMT_MAX_NAME 4095u               /* of the string table; likewise */
+#define FMT_BLOCK_BYTES (32u << 10)      /* a body is closed when it has grown to this, */
 #define FMT_BLOCK_NAME_BYTES (64u << 10) /* or when it refers to this much of names */
-#define FMT_MAX_SHAPES 4096u          /* in one block */
+#define FMT_MAX_SHAPES 4096u             /* in one block */
 
 #endif

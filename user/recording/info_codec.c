@@ -225,8 +225,8 @@ int recording_meta__decode(struct cursor *c, struct recording_meta *m)
 
 int recording_meta__fill_empty(struct recording_meta *m)
 {
-	char **fields[] = { &m->tool, &m->version, &m->command,    &m->host,
-			    &m->kernel, &m->arch,  &m->machine_id, &m->targets };
+	char **fields[] = { &m->tool,   &m->version, &m->command,    &m->host,
+			    &m->kernel, &m->arch,    &m->machine_id, &m->targets };
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(fields); i++) {

@@ -245,8 +245,8 @@ struct bodies {
 	uint8_t *window;
 };
 
-static int body__check(const struct recording *r, const struct bodies *b, uint64_t off, uint64_t len,
-		       uint32_t crc)
+static int body__check(const struct recording *r, const struct bodies *b, uint64_t off,
+		       uint64_t len, uint32_t crc)
 {
 	uint64_t at = b->base + off;
 	unsigned long sum = 0;
@@ -285,8 +285,8 @@ static int item__block(struct recording *r, struct cursor *c, struct bodies *b)
 	s.crc = cursor__u32le(c);
 	at = map64__get(r->threads.at, thread);
 	/* an event takes at least two bytes; bodies do not overlap */
-	if (c->bad || !at || stream > UINT32_MAX || len > FMT_MAX_DATA || count > len / 2 || !count ||
-	    end < last || end > UINT64_MAX - first || off < b->used)
+	if (c->bad || !at || stream > UINT32_MAX || len > FMT_MAX_DATA || count > len / 2 ||
+	    !count || end < last || end > UINT64_MAX - first || off < b->used)
 		return -EBADMSG;
 	err = body__check(r, b, off, len, s.crc);
 	if (err)
@@ -442,7 +442,8 @@ static int recording__take_segments(struct recording *r, struct scan *s, bool ci
 			if (s->v[i].limit > whole_end)
 				whole_end = s->v[i].limit;
 		} else if (s->v[i].off + FMT_SEGMENT_HEADER + s->v[i].index_bytes +
-			   s->v[i].data_bytes <= r->state.bytes) {
+				   s->v[i].data_bytes <=
+			   r->state.bytes) {
 			r->state.bad_segments++;
 		}
 	}
@@ -515,8 +516,8 @@ static int recording__read(struct recording *r, struct clika_error *err)
 		r->state.version = (uint32_t)FMT_MAJOR << 16;
 	} else if (major != FMT_MAJOR) {
 		return error__set(err, -EPROTONOSUPPORT,
-				  "the recording has format %u; this version reads format %u", major,
-				  FMT_MAJOR);
+				  "the recording has format %u; this version reads format %u",
+				  major, FMT_MAJOR);
 	}
 	r->state.incomplete = flags & FMT_INCOMPLETE;
 	code = scan__run(&s, r->fd, FMT_FILE_HEADER, r->state.bytes);
@@ -545,9 +546,9 @@ static int recording__new(struct recording **out)
 	r->warnings.at = map64__new();
 	*out = r;
 	return r->names && r->string_ids && r->slot_of && r->processes.at && r->threads.at &&
-			       r->captures.at && r->losses.at && r->warnings.at ?
-		       0 :
-		       -ENOMEM;
+			       r->captures.at && r->losses.at && r->warnings.at
+		       ? 0
+		       : -ENOMEM;
 }
 
 /* Takes @fd over. */
@@ -609,13 +610,13 @@ int recording__open_fd(int fd, struct recording **out, struct clika_error *err)
 	return recording__open_own(own, out, err);
 }
 
-#define CLEAR_TABLE(table, type, clear)                                                              \
-	do {                                                                                        \
-		size_t i_;                                                                          \
-		for (i_ = 0; i_ < (table).n; i_++)                                                  \
-			clear((type *)(table).v + i_);                                              \
-		free((table).v);                                                                    \
-		map64__free((table).at);                                                            \
+#define CLEAR_TABLE(table, type, clear)                                                            \
+	do {                                                                                       \
+		size_t i_;                                                                         \
+		for (i_ = 0; i_ < (table).n; i_++)                                                 \
+			clear((type *)(table).v + i_);                                             \
+		free((table).v);                                                                   \
+		map64__free((table).at);                                                           \
 	} while (0)
 
 void recording__close(struct recording *r)
@@ -671,14 +672,14 @@ const struct count_info *recording__counts(const struct recording *r)
 	return &r->counts;
 }
 
-#define TABLE_ACCESS(plural, singular, type, table)                                                 \
-	size_t recording__n_##plural(const struct recording *r)                                     \
-	{                                                                                           \
-		return r->table.n;                                                                  \
-	}                                                                                           \
-	const struct type *recording__##singular(const struct recording *r, size_t i)               \
-	{                                                                                           \
-		return i < r->table.n ? (const struct type *)r->table.v + i : NULL;                 \
+#define TABLE_ACCESS(plural, singular, type, table)                                                \
+	size_t recording__n_##plural(const struct recording *r)                                    \
+	{                                                                                          \
+		return r->table.n;                                                                 \
+	}                                                                                          \
+	const struct type *recording__##singular(const struct recording *r, size_t i)              \
+	{                                                                                          \
+		return i < r->table.n ? (const struct type *)r->table.v + i : NULL;                \
 	}
 
 TABLE_ACCESS(processes, process, process_info, processes)

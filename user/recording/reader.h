@@ -12,13 +12,13 @@
 struct recording;
 
 struct recording_state {
-	bool incomplete;          /* the recorder did not finish the file */
+	bool incomplete; /* the recorder did not finish the file */
 	uint32_t version;
 	uint64_t segments, bad_segments;
-	uint64_t trailing_bytes;  /* after the last whole segment */
-	uint64_t events;          /* in all blocks */
+	uint64_t trailing_bytes;    /* after the last whole segment */
+	uint64_t events;            /* in all blocks */
 	uint64_t first_ts, last_ts; /* of all events, spans' ends included; 0 when there are none */
-	uint64_t bytes;           /* of the file */
+	uint64_t bytes;             /* of the file */
 };
 
 struct recording_block { /* index entry */

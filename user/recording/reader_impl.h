@@ -58,7 +58,7 @@ struct block_slot {
 	uint64_t serial; /* changes with every block, so that a stale reader is noticed */
 	size_t index;
 	struct block_slot *next_free;
-	struct buf body;                  /* padded with zeros */
+	struct buf body; /* padded with zeros */
 	struct dec_shape *shapes;
 	uint32_t n_shapes, cap_shapes;
 	struct dec_arg *args;

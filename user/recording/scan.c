@@ -37,7 +37,8 @@ void scan__free(struct scan *s)
 }
 
 /* 1: a header of this recording is there, 0: none, or -errno. */
-static int scan__header(struct scan *s, int fd, uint64_t off, uint64_t size, struct found_segment *f)
+static int scan__header(struct scan *s, int fd, uint64_t off, uint64_t size,
+			struct found_segment *f)
 {
 	uint8_t raw[FMT_SEGMENT_HEADER];
 	struct cursor c = cursor__over(raw, sizeof(raw));
@@ -83,7 +84,8 @@ static int scan__find(struct scan *s, int fd, uint64_t from, uint64_t size, uint
 	size_t n, k;
 	int err;
 
-	for (; from < size && size - from >= FMT_SEGMENT_HEADER; from += n - (FMT_MAGIC_BYTES - 1)) {
+	for (; from < size && size - from >= FMT_SEGMENT_HEADER;
+	     from += n - (FMT_MAGIC_BYTES - 1)) {
 		n = size - from < WINDOW ? (size_t)(size - from) : WINDOW;
 		err = fd__read_at(fd, window, n, from);
 		if (err == -EBADMSG)
@@ -127,9 +129,9 @@ static int scan__add(struct scan *s, const struct found_segment *f)
 int scan__run(struct scan *s, int fd, uint64_t from, uint64_t size)
 {
 	__cleanup_free uint8_t *window = malloc(WINDOW);
-	struct found_segment f, after;
+	struct found_segment f = { 0 }, after;
 	uint64_t pos = from, next;
-	int err;
+	int err, leads;
 
 	if (!window)
 		return -ENOMEM;
@@ -144,16 +146,21 @@ int scan__run(struct scan *s, int fd, uint64_t from, uint64_t size)
 			continue;
 		}
 		next = f.limit;
-		if (next > size || (next < size && !(err = scan__header(s, fd, next, size, &after)))) {
+		leads = next == size;
+		if (next < size) {
+			leads = scan__header(s, fd, next, size, &after);
+			if (leads < 0)
+				return leads;
+		}
+		if (!leads) {
 			/* Its length leads nowhere: cut short, overwritten, or bytes are missing. */
 			err = scan__find(s, fd, pos + FMT_SEGMENT_HEADER, size, window, &next);
-			if (next < f.limit) {
-				f.cut = true;
+			if (err)
+				return err;
+			f.cut = next < f.limit;
+			if (f.cut)
 				f.limit = next;
-			}
 		}
-		if (err < 0)
-			return err;
 		err = scan__add(s, &f);
 		if (err)
 			return err;

@@ -181,7 +181,8 @@ static int segment__build_index(struct recording_writer *w)
 	buf__append(&w->index, w->meta.data, w->meta.len);
 	buf__append(&w->index, w->blocks.data, w->blocks.len);
 	if (w->index.failed || w->scratch.failed || w->meta.failed || w->blocks.failed ||
-	    w->data.failed || w->strings.failed || w->processes.queue.failed || w->threads.queue.failed)
+	    w->data.failed || w->strings.failed || w->processes.queue.failed ||
+	    w->threads.queue.failed)
 		return -ENOMEM;
 	return w->index.len > FMT_MAX_INDEX || w->data.len > FMT_MAX_DATA ? -EFBIG : 0;
 }

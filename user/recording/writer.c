@@ -21,8 +21,9 @@
 static int opts__check(struct writer_opts *o, struct clika_error *err)
 {
 	if (o->max_bytes && o->drop_oldest && o->max_bytes < MIN_CIRCULAR_BYTES)
-		return error__set(err, -EINVAL, "a recording that drops its oldest part needs a limit "
-						"of at least 1 MiB");
+		return error__set(err, -EINVAL,
+				  "a recording that drops its oldest part needs a limit "
+				  "of at least 1 MiB");
 	if (o->max_bytes && o->max_bytes < MIN_MAX_BYTES)
 		return error__set(err, -EINVAL, "the limit of a recording must be at least 64 KiB");
 	if (!o->max_bytes)
@@ -33,7 +34,8 @@ static int opts__check(struct writer_opts *o, struct clika_error *err)
 		o->segment_bytes = MAX_SEGMENT_BYTES;
 	/* the oldest segment goes as a whole: it should be a small part of all */
 	if (o->drop_oldest && (!o->segment_bytes || o->segment_bytes > o->max_bytes / 8))
-		o->segment_bytes = o->max_bytes / 8 < (1u << 20) ? (size_t)(o->max_bytes / 8) : 1u << 20;
+		o->segment_bytes = o->max_bytes / 8 < (1u << 20) ? (size_t)(o->max_bytes / 8)
+								 : 1u << 20;
 	return 0;
 }
 
@@ -318,7 +320,8 @@ static uint64_t writer__call_bytes(const struct recording_writer *w, uint32_t th
 
 	bytes += block_encoder__chunks(w->encoder, &chunks) * 64;
 	for (i = 0; i < n_used; i++)
-		if (used[i] >= w->n_string_marks || w->string_marks[used[i]] != (uint32_t)(w->seq + 1))
+		if (used[i] >= w->n_string_marks ||
+		    w->string_marks[used[i]] != (uint32_t)(w->seq + 1))
 			bytes += strpool__len(w->names, used[i]) + 16;
 	if (w->threads.v[thread].mark != w->seq + 1)
 		bytes += w->threads.v[thread].len + 16;
@@ -544,7 +547,8 @@ int writer__warning(struct recording_writer *w, const char *code, const char *te
 	if (buf__error(&w->scratch))
 		return -ENOMEM;
 	key = hash__bytes(w->scratch.data, w->scratch.len, 0);
-	return writer__item(w, ITEM_WARNING, UINT32_MAX, state__key(ITEM_WARNING, key, 0), UINT64_MAX);
+	return writer__item(w, ITEM_WARNING, UINT32_MAX, state__key(ITEM_WARNING, key, 0),
+			    UINT64_MAX);
 }
 
 /* --- the rest --------------------------------------------------------------------------------------- */

@@ -45,7 +45,8 @@ int writer__block(struct recording_writer *w, uint32_t thread, uint32_t stream,
 
 int writer__loss(struct recording_writer *w, const struct loss_info *l);
 int writer__counts(struct recording_writer *w, const struct count_info *c);
-int writer__capture(struct recording_writer *w, const struct capture_info *c); /* again when it ends */
+int writer__capture(struct recording_writer *w,
+		    const struct capture_info *c); /* again when it ends */
 int writer__anchor(struct recording_writer *w, const struct clock_anchor *a);
 int writer__warning(struct recording_writer *w, const char *code, const char *text);
 

@@ -38,7 +38,8 @@ struct writer_state {
 	uint32_t process; /* UINT32_MAX = none */
 	uint64_t key;     /* 0 = never replaced */
 	uint64_t mark;
-	uint64_t until;   /* of no use once all data before this time is gone; UINT64_MAX = for ever */
+	uint64_t
+		until; /* of no use once all data before this time is gone; UINT64_MAX = for ever */
 	uint8_t type;
 };
 
@@ -52,21 +53,21 @@ struct recording_writer {
 	const struct strpool *names;
 	struct writer_opts opts;
 	uint64_t id;
-	int err;    /* first failure of the file; stays */
+	int err; /* first failure of the file; stays */
 	bool full;
 	uint64_t reserve; /* kept free below max_bytes for what is no block */
 
 	/* the file */
-	uint64_t pos;  /* of the next segment */
+	uint64_t pos; /* of the next segment */
 	uint64_t size;
-	uint64_t seq;  /* of the segment being built */
+	uint64_t seq; /* of the segment being built */
 	uint64_t events;
 
 	/* the segment being built */
-	struct buf data;   /* block bodies */
-	struct buf blocks; /* ITEM_BLOCK and ITEM_ENDS */
-	struct buf meta;   /* other items */
-	struct buf index;  /* put together on closing */
+	struct buf data;    /* block bodies */
+	struct buf blocks;  /* ITEM_BLOCK and ITEM_ENDS */
+	struct buf meta;    /* other items */
+	struct buf index;   /* put together on closing */
 	struct buf strings; /* uint32_t: ids that it carries */
 	size_t string_bytes;
 	uint64_t first_ts; /* of its events; UINT64_MAX when there are none */
@@ -74,13 +75,13 @@ struct recording_writer {
 
 	struct block_encoder *encoder;
 	struct buf scratch;
-	struct buf meta_enc; /* payload of ITEM_META */
+	struct buf meta_enc;    /* payload of ITEM_META */
 	uint32_t *string_marks; /* number + 1 of the last segment that got the string */
 	size_t n_string_marks;
 	struct writer_defs processes, threads;
 
 	/* circular files */
-	struct buf live;        /* struct writer_live, oldest first */
+	struct buf live; /* struct writer_live, oldest first */
 	struct writer_state *states;
 	size_t n_states, cap_states;
 	struct map64 *state_at; /* key -> index */
