@@ -16,12 +16,18 @@
 static bool event_before(const struct walk *w, const struct stream_cursor *a,
 			 const struct stream_cursor *b)
 {
-	const struct event *x = &a->ev, *y = &b->ev;
-	bool x_span = x->kind == EV_SPAN, y_span = y->kind == EV_SPAN;
+	const struct event *x, *y;
+	bool x_span, y_span;
 	int c;
 
-	if (x->ts != y->ts)
-		return x->ts < y->ts;
+	if (a->ts != b->ts)
+		return a->ts < b->ts;
+	if (!a->reading || !b->reading)
+		return !a->reading;
+	x = &a->reading->ev;
+	y = &b->reading->ev;
+	x_span = x->kind == EV_SPAN;
+	y_span = y->kind == EV_SPAN;
 	if (x_span != y_span)
 		return x_span;
 	if (x_span && x->dur != y->dur)
@@ -65,71 +71,108 @@ static uint64_t left_open_until(const struct walk *w, const struct track *t, uin
 }
 
 /* Gives the span its duration. False: its times are out of range. */
-static bool resolve_span(struct walk *w, const struct track *t, struct stream_cursor *c)
+static bool resolve_span(struct walk *w, const struct track *t, struct reading *rd)
 {
-	struct event *ev = &c->ev;
+	struct event *ev = &rd->ev;
 	uint64_t end;
 
-	c->end = NULL;
-	if (ev->flags & EVS_OPEN) {
-		c->end = recording__span_end(w->s->r, ev->id);
-		if (c->end && (c->end->ts < ev->ts || c->end->ts > w->s->horizon)) {
-			w->s->counts.bad_times++;
-			c->end = NULL;
-		}
-		if (c->end) {
-			end = c->end->ts;
-			ev->flags |= c->end->flags;
-		} else {
-			end = left_open_until(w, t, ev->ts);
-			ev->flags |= EVS_UNFINISHED;
-		}
-		ev->flags &= (uint16_t)~EVS_OPEN;
-		ev->dur = end - ev->ts;
-		ev->id = 0;
-		return true;
+	rd->end = NULL;
+	if (!(ev->flags & EVS_OPEN))
+		return ev->dur <= w->s->horizon - ev->ts;
+	rd->end = recording__span_end(w->s->r, ev->id);
+	if (rd->end && (rd->end->ts < ev->ts || rd->end->ts > w->s->horizon)) {
+		w->s->counts.bad_times++;
+		rd->end = NULL;
 	}
-	return ev->dur <= w->s->horizon - ev->ts;
+	if (rd->end) {
+		end = rd->end->ts;
+		ev->flags |= rd->end->flags;
+	} else {
+		end = left_open_until(w, t, ev->ts);
+		ev->flags |= EVS_UNFINISHED;
+	}
+	ev->flags &= (uint16_t)~EVS_OPEN;
+	ev->dur = end - ev->ts;
+	ev->id = 0;
+	return true;
 }
 
-/* 1: the cursor holds the next event, 0: the stream is over. */
+static struct reading *reading__take(struct walk *w)
+{
+	struct reading *rd = w->unused_readings;
+
+	if (!rd)
+		return calloc(1, sizeof(*rd));
+	w->unused_readings = rd->unused;
+	return rd;
+}
+
+static void reading__give_back(struct walk *w, struct reading *rd)
+{
+	block_reader__stop(&rd->br);
+	rd->unused = w->unused_readings;
+	w->unused_readings = rd;
+}
+
+/* In front of its next block, if there is one. */
+static bool cursor__rest(struct walk *w, struct stream_cursor *c)
+{
+	if (c->reading)
+		reading__give_back(w, c->reading);
+	c->reading = NULL;
+	if (c->next_block == NO_BLOCK)
+		return false;
+	c->ts = recording__block(w->s->r, c->next_block)->first_ts;
+	return true;
+}
+
+/* 1: the cursor holds the next event or rests in front of the next block, 0: it is over. */
 static int cursor__next(struct walk *w, const struct track *t, struct stream_cursor *c)
 {
 	struct session *s = w->s;
-	uint32_t block;
+	struct reading *rd = c->reading;
+	struct event *ev = &rd->ev;
 	int got;
 
-	for (;;) {
-		got = c->br.left ? block_reader__next(&c->br, &c->ev) : 0;
+	while (rd->br.left) {
+		got = block_reader__next(&rd->br, ev);
 		if (got == -EBADMSG) {
 			s->counts.damaged++;
-			c->br.left = 0;
-			continue;
+			break;
 		}
 		if (got < 0)
 			return got;
-		if (!got) {
-			block = c->next_block;
-			if (block == NO_BLOCK)
-				return 0;
-			c->next_block = s->next_block[block];
-			got = block_reader__init(&c->br, s->r, block);
-			if (got == -ENOMEM)
-				return got;
-			if (got < 0) {
-				s->counts.damaged++;
-				c->br.left = 0;
-			}
-			continue;
-		}
-		if (c->ev.ts < s->origin || c->ev.ts > s->horizon || c->ev.ts < c->last_ts ||
-		    (c->ev.kind == EV_SPAN && !resolve_span(w, t, c))) {
+		if (!got)
+			break;
+		if (ev->ts < s->origin || ev->ts > s->horizon || ev->ts < c->last_ts ||
+		    (ev->kind == EV_SPAN && !resolve_span(w, t, rd))) {
 			s->counts.bad_times++;
 			continue;
 		}
-		c->last_ts = c->ev.ts;
+		c->ts = c->last_ts = ev->ts;
 		return 1;
 	}
+	return cursor__rest(w, c);
+}
+
+/* Opens the block in front of which the cursor rests; then as cursor__next(). */
+static int cursor__read(struct walk *w, const struct track *t, struct stream_cursor *c)
+{
+	uint32_t block = c->next_block;
+	int err;
+
+	c->next_block = w->s->next_block[block];
+	c->reading = reading__take(w);
+	if (!c->reading)
+		return -ENOMEM;
+	err = block_reader__init(&c->reading->br, w->s->r, block);
+	if (err == -ENOMEM)
+		return err;
+	if (err) {
+		w->s->counts.damaged++;
+		return cursor__rest(w, c);
+	}
+	return cursor__next(w, t, c);
 }
 
 /* --- tracks ---------------------------------------------------------------------------------- */
@@ -138,8 +181,8 @@ static bool track_before(const struct walk_track *a, const struct walk_track *b)
 {
 	if (a->ts != b->ts)
 		return a->ts < b->ts;
-	if (a->ends != b->ends)
-		return a->ends;
+	if (a->act != b->act)
+		return a->act < b->act;
 	return a->track->index < b->track->index;
 }
 
@@ -162,38 +205,35 @@ static void tracks__sift(struct walk *w, size_t i)
 /* False when the track has nothing left to do. */
 static bool track__plan(struct walk_track *wt)
 {
-	if (wt->top && (!wt->n_streams || wt->top->end <= wt->heap[0]->ev.ts)) {
+	const struct stream_cursor *c = wt->n_streams ? wt->heap[0] : NULL;
+
+	if (wt->top && (!c || wt->top->end < c->ts || (wt->top->end == c->ts && c->reading))) {
 		wt->ts = wt->top->end;
-		wt->ends = true;
+		wt->act = ACT_END;
 		return true;
 	}
-	wt->ends = false;
-	if (!wt->n_streams)
+	if (!c)
 		return false;
-	wt->ts = wt->heap[0]->ev.ts;
+	wt->ts = c->ts;
+	wt->act = c->reading ? ACT_EVENT : ACT_READ;
 	return true;
 }
 
-static int walk__open_streams(struct walk *w)
+static void walk__open_streams(struct walk *w)
 {
 	const struct session *s = w->s;
 	struct stream_cursor *c;
 	struct walk_track *wt;
-	size_t i, j, used = 0;
-	int got;
+	size_t i, j;
 
-	for (i = 0; i < s->n_chains; i++) {
+	for (i = 0; i < s->n_chains; i++) { /* sorted by track */
 		wt = &w->tracks[s->chains[i].track];
 		if (!wt->heap)
-			wt->heap = w->streams + used;
-		used++;
+			wt->heap = w->streams + i;
 		c = &w->cursors[i];
 		c->next_block = s->chains[i].first;
 		c->stream = s->chains[i].stream;
-		got = cursor__next(w, wt->track, c);
-		if (got < 0)
-			return got;
-		if (got)
+		if (cursor__rest(w, c))
 			wt->heap[wt->n_streams++] = c;
 	}
 	for (i = 0; i < s->n_tracks; i++) {
@@ -205,7 +245,6 @@ static int walk__open_streams(struct walk *w)
 	}
 	for (i = w->n_heap / 2; i-- > 0;)
 		tracks__sift(w, i);
-	return 0;
 }
 
 /* --- items ----------------------------------------------------------------------------------- */
@@ -291,11 +330,11 @@ static int point(struct walk *w, struct walk_track *wt, const struct event *ev)
 	return walk__emit(w, &it);
 }
 
-static int dispatch(struct walk *w, struct walk_track *wt, struct stream_cursor *c)
+static int dispatch(struct walk *w, struct walk_track *wt, const struct reading *rd)
 {
-	switch ((enum event_kind)c->ev.kind) {
+	switch ((enum event_kind)rd->ev.kind) {
 	case EV_SPAN:
-		return span__begin(w, wt, &c->ev, c->end);
+		return span__begin(w, wt, &rd->ev, rd->end);
 	case EV_ASYNC_BEGIN:
 	case EV_ASYNC_END:
 	case EV_FLOW_OUT:
@@ -305,12 +344,12 @@ static int dispatch(struct walk *w, struct walk_track *wt, struct stream_cursor 
 	case EV_REQUEST_FIRST:
 	case EV_REQUEST_OUTPUT:
 	case EV_REQUEST_END:
-		return link__event(w, wt, &c->ev);
+		return link__event(w, wt, &rd->ev);
 	case EV_ALLOC:
 	case EV_FREE:
 	case EV_RESERVE:
 	case EV_RELEASE:
-		return memory__event(w, wt, &c->ev);
+		return memory__event(w, wt, &rd->ev);
 	case EV_INSTANT:
 	case EV_COUNTER_I64:
 	case EV_COUNTER_F64:
@@ -320,21 +359,26 @@ static int dispatch(struct walk *w, struct walk_track *wt, struct stream_cursor 
 	case EV_PROCESS_LABEL:
 	case EV_CAPTURE_BEGIN:
 	case EV_CAPTURE_END:
-		return point(w, wt, &c->ev);
+		return point(w, wt, &rd->ev);
 	case EV_KIND_COUNT:
 		break;
 	}
 	return 0; /* a kind of a later version: nothing here knows what it means */
 }
 
-static int track__event(struct walk *w, struct walk_track *wt)
+static int track__step(struct walk *w, struct walk_track *wt)
 {
 	struct stream_cursor *c = wt->heap[0];
-	int err = dispatch(w, wt, c), got;
+	int got;
 
-	if (err)
-		return err;
-	got = cursor__next(w, wt->track, c);
+	if (wt->act == ACT_READ) {
+		got = cursor__read(w, wt->track, c);
+	} else {
+		got = dispatch(w, wt, c->reading);
+		if (got)
+			return got;
+		got = cursor__next(w, wt->track, c);
+	}
 	if (got < 0)
 		return got;
 	if (!got)
@@ -390,14 +434,15 @@ static int walk__finish(struct walk *w)
 static int walk__run(struct walk *w)
 {
 	struct walk_track *wt;
-	int err = walk__open_streams(w);
+	int err = 0;
 
+	walk__open_streams(w);
 	while (!err && w->n_heap) {
 		wt = w->heap[0];
-		err = walk__advance(w, wt->ts);
-		if (err)
-			break;
-		err = wt->ends ? span__end(w, wt) : track__event(w, wt);
+		if (wt->act != ACT_READ)
+			err = walk__advance(w, wt->ts);
+		if (!err)
+			err = wt->act == ACT_END ? span__end(w, wt) : track__step(w, wt);
 		if (err)
 			break;
 		if (!track__plan(wt))
@@ -438,8 +483,23 @@ static int walk__plan_process_ends(struct walk *w)
 	return 0;
 }
 
+static void walk__free_readings(struct walk *w)
+{
+	struct reading *rd;
+	size_t i;
+
+	for (i = 0; w->cursors && i < w->s->n_chains; i++)
+		if (w->cursors[i].reading)
+			reading__give_back(w, w->cursors[i].reading);
+	while ((rd = w->unused_readings)) {
+		w->unused_readings = rd->unused;
+		free(rd);
+	}
+}
+
 static void walk__fini(struct walk *w)
 {
+	walk__free_readings(w);
 	span__free_all(w);
 	id_table__free(w->flows);
 	id_table__free(w->asyncs);

@@ -34,12 +34,24 @@ struct span_node {
 	size_t text_cap;
 };
 
-struct stream_cursor {
-	struct block_reader br;
+/* A block that is being read; only streams that are in the midst of one hold it. */
+struct reading {
+	struct block_reader br;     /* its address is the reader's key to the buffer */
 	struct event ev;            /* the next one */
 	const struct span_end *end; /* of an announced span, NULL: not seen or not needed */
-	uint64_t last_ts;
-	uint32_t next_block, stream;
+	struct reading *unused;
+};
+
+/*
+ * A stream rests in front of a block until its time has come: a recording of many short-lived
+ * threads would otherwise lie in memory whole.
+ */
+struct stream_cursor {
+	uint64_t ts;         /* of the next event; resting: not later than it */
+	uint64_t last_ts;    /* of the event before */
+	uint32_t next_block; /* behind the one that is read; NO_BLOCK: none */
+	uint32_t stream;
+	struct reading *reading; /* NULL: resting */
 };
 
 struct walk_track {
@@ -47,8 +59,12 @@ struct walk_track {
 	struct stream_cursor **heap; /* streams by their next event */
 	size_t n_streams;
 	struct span_node *top;
-	uint64_t ts;   /* of the next action */
-	bool ends;     /* which is the end of the top span */
+	uint64_t ts; /* of the next action */
+	enum {
+		ACT_READ, /* gives no item, so it comes before all else of its moment */
+		ACT_END,  /* of the top span */
+		ACT_EVENT,
+	} act;
 	bool selected; /* by the thread filter */
 };
 
@@ -82,6 +98,7 @@ struct walk {
 	size_t n_processes; /* one more than defined: the unknown one */
 
 	struct span_node *unused;
+	struct reading *unused_readings;
 	uint64_t n_spans, n_shown, n_flows, n_asyncs, n_lanes, n_requests;
 
 	struct id_table *flows, *asyncs, *lanes, *requests;
