@@ -76,26 +76,26 @@ int outfile__memory(struct buf *b, struct outfile **out)
 
 static int outfile__deflate(struct outfile *f, const uint8_t *p, size_t n, int flush)
 {
+	size_t done = 0;
 	int rc;
 
 	do {
-		uInt part = n > (1u << 30) ? (1u << 30) : (uInt)n;
+		uInt part = n - done > (1u << 30) ? (1u << 30) : (uInt)(n - done);
 
-		f->z.next_in = (Bytef *)(uintptr_t)p;
+		f->z.next_in = (Bytef *)(uintptr_t)(p ? p + done : NULL);
 		f->z.avail_in = part;
 		do {
 			f->z.next_out = f->zout;
 			f->z.avail_out = OUTFILE_BUFFER;
-			rc = deflate(&f->z, part == n ? flush : Z_NO_FLUSH);
+			rc = deflate(&f->z, part == n - done ? flush : Z_NO_FLUSH);
 			if (rc == Z_STREAM_ERROR)
 				return -EIO;
 			rc = fd__write_all(f->file.fd, f->zout, OUTFILE_BUFFER - f->z.avail_out);
 			if (rc)
 				return rc;
 		} while (!f->z.avail_out);
-		p += part;
-		n -= part;
-	} while (n);
+		done += part;
+	} while (done < n);
 	return 0;
 }
 

@@ -177,9 +177,9 @@ static bool shape__is(const struct block_encoder *e, const struct enc_shape *s,
 	if (s->name != ev->name || s->cat != ev->cat || s->src != ev->src || s->pool != pool ||
 	    s->flags != ev->flags || s->kind != ev->kind || s->nargs != ev->nargs)
 		return false;
-	keys = (const uint64_t *)(const void *)e->arg_keys.data + s->first_arg;
+	keys = (const uint64_t *)(const void *)e->arg_keys.data;
 	for (i = 0; i < ev->nargs; i++)
-		if (keys[i] != arg__key(&ev->args[i]))
+		if (keys[s->first_arg + i] != arg__key(&ev->args[i]))
 			return false;
 	return true;
 }
