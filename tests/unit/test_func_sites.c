@@ -90,80 +90,67 @@ static void check(struct elf_file *f, const struct want *w)
 /* --- code written for it ---------------------------------------------------------------------- */
 
 #ifdef __x86_64__
+/* clang-format off */
 /* Jumps of a fixed size. */
 #define JMP(to) ".byte 0xe9\\n.long " to " - . - 4"
 #define JNE(to) ".byte 0x0f,0x85\\n.long " to " - . - 4"
 #define F(name, body)                                                                              \
-	"__asm__(\".globl " name "\\n.hidden " name "\\n.type " name ", @function\\n" name         \
-	": .cfi_startproc\\n" body "\\n.cfi_endproc\\n.size " name ", . - " name "\\n\");\n"
+	"__asm__(\".globl " name "\\n.hidden " name "\\n.type " name ", @function\\n" name ": .cfi_startproc\\n" body \
+	"\\n.cfi_endproc\\n.size " name ", . - " name "\\n\");\n"
 
-static const char code[] = F("fs_other", "mov %rdi, %rax\\nret") F(
-	"fs_endbr", "endbr64\\nmov %rdi, %rax\\nret") F("fs_endbr_loop",
-							"endbr64\\n1: dec %rdi\\njnz 1b\\nret")
-	F("fs_endbr_ret", "endbr64\\nret") F("fs_nop5",
-					     ".byte 0x0f,0x1f,0x44,0,0\\nmov %rdi, %rax\\nret")
-		F("fs_endbr_nop5", "endbr64\\n.byte 0x0f,0x1f,0x44,0,0\\nmov %rdi, %rax\\nret") F(
-			"fs_patchable", ".byte 0x0f,0x1f,0x44,0,8\\nmov %rdi, %rax\\nret")
-			F("fs_nop5_ret", ".byte 0x0f,0x1f,0x44,0,0\\nret") F("fs_empty", "ret") F(
-				"fs_thunk",
-				"jmp fs_other") F("fs_two",
-						  "test %rdi, %rdi\\nje 1f\\nret\\n1: xor %eax, "
-						  "%eax\\nrepz ret") F("fs_tail",
-								       "inc %rdi\\njmp fs_other")
-				F("fs_self", "inc %rdi\\njns fs_self\\njmp fs_self + 0\\nret") F(
-					"fs_conditional",
-					"test %rdi, %rdi\\n" JNE(
-						"fs_other") "\\nret") F("fs_forever",
-									"1: pause\\njmp 1b")
-					F("fs_noreturn", "call fs_other\\nud2") F(
-						"fs_undecodable",
-						"mov %rdi, %rax\\n.byte 0x06\\nret")
-						F("fs_padded", "mov %rdi, %rax\\nret\\n.byte "
-							       "0xcc,0xcc,0xcc,0,0x90") F(
-							"fs_into",
-							"test %rdi, %rdi\\njne 1f + 1\\n1: mov $1, "
-							"%eax\\nret") F("fs_over_lock",
-									"test %rdi, %rdi\\njne 1f "
-									"+ 1\\n1: lock incq "
-									"(%rsi)\\nret")
-							F("fs_many", "mov %rdi, %rax\\n.rept "
-								     "65\\nret\\n.endr") F(
-								"fs_evex",
-								"mov %rdi, %rax\\n.byte "
-								"0x62,0xf3,0x7d,0x20,0x3f,0x07,"
-								"0x00\\n"
-								".byte 0xc5,0xfb,0x93,0xc0\\nret")
-								F("fs_kernel",
-								  "mov %rdi, %rax\\niretq")
-									F("fs_prefixed",
-									  ".byte 0x2e\\nmov "
-									  "(%rdi), %rax\\nret")
+static const char code[] =
+	F("fs_other", "mov %rdi, %rax\\nret")
+	F("fs_endbr", "endbr64\\nmov %rdi, %rax\\nret")
+	F("fs_endbr_loop", "endbr64\\n1: dec %rdi\\njnz 1b\\nret")
+	F("fs_endbr_ret", "endbr64\\nret")
+	F("fs_nop5", ".byte 0x0f,0x1f,0x44,0,0\\nmov %rdi, %rax\\nret")
+	F("fs_endbr_nop5", "endbr64\\n.byte 0x0f,0x1f,0x44,0,0\\nmov %rdi, %rax\\nret")
+	F("fs_patchable", ".byte 0x0f,0x1f,0x44,0,8\\nmov %rdi, %rax\\nret")
+	F("fs_nop5_ret", ".byte 0x0f,0x1f,0x44,0,0\\nret")
+	F("fs_empty", "ret")
+	F("fs_thunk", "jmp fs_other")
+	F("fs_two", "test %rdi, %rdi\\nje 1f\\nret\\n1: xor %eax, %eax\\nrepz ret")
+	F("fs_tail", "inc %rdi\\njmp fs_other")
+	F("fs_self", "inc %rdi\\njns fs_self\\njmp fs_self + 0\\nret")
+	F("fs_conditional", "test %rdi, %rdi\\n" JNE("fs_other") "\\nret")
+	F("fs_forever", "1: pause\\njmp 1b")
+	F("fs_noreturn", "call fs_other\\nud2")
+	F("fs_undecodable", "mov %rdi, %rax\\n.byte 0x06\\nret")
+	F("fs_padded", "mov %rdi, %rax\\nret\\n.byte 0xcc,0xcc,0xcc,0,0x90")
+	F("fs_into", "test %rdi, %rdi\\njne 1f + 1\\n1: mov $1, %eax\\nret")
+	F("fs_over_lock", "test %rdi, %rdi\\njne 1f + 1\\n1: lock incq (%rsi)\\nret")
+	F("fs_many", "mov %rdi, %rax\\n.rept 65\\nret\\n.endr")
+	F("fs_evex", "mov %rdi, %rax\\n.byte 0x62,0xf3,0x7d,0x20,0x3f,0x07,0x00\\n"
+		     ".byte 0xc5,0xfb,0x93,0xc0\\nret")
+	F("fs_kernel", "mov %rdi, %rax\\niretq")
+	F("fs_fma4", ".byte 0xc4,0xe3,0xf9,0x6b,0xc2,0x10\\nret")
+	F("fs_evex_first", ".byte 0x62,0xf3,0x7d,0x20,0x3f,0x07,0x00\\nret")
+	F("fs_prefixed", ".byte 0x2e\\nmov (%rdi), %rax\\nret")
 	/* jumps through pointers: a virtual call, a loaded one, one given */
 	F("fs_vcall", "mov (%rdi), %rax\\njmp *16(%rax)")
-		F("fs_loaded", "mov (%rdi), %rax\\nmov 8(%rax), %rax\\njmp *%rax")
-			F("fs_given", "mov %rdi, %rax\\nmov %rsi, %rdi\\njmp *%rax")
-				F("fs_got", "inc %rdi\\njmp *fs_slot(%rip)")
+	F("fs_loaded", "mov (%rdi), %rax\\nmov 8(%rax), %rax\\njmp *%rax")
+	F("fs_given", "mov %rdi, %rax\\nmov %rsi, %rdi\\njmp *%rax")
+	F("fs_got", "inc %rdi\\njmp *fs_slot(%rip)")
 	/* the check that inlines what a virtual call most often arrives at */
 	F("fs_devirtual", "mov (%rdi), %rax\\nmov 24(%rax), %rax\\ncmp %rsi, %rax\\njne 1f\\n"
 			  "movzbl (%rax), %eax\\nret\\nnopl 0(%rax)\\n1: jmp *%rax")
 	/* switches: both ways that compilers write them, with and without a frame */
-	F("fs_table",
-	  "lea fs_slot(%rip), %rdx\\nmovslq (%rdx,%rdi,4), %rax\\nadd %rdx, %rax\\n"
-	  "jmp *%rax\\nret") F("fs_notrack", "mov (%rdi), %rax\\nnotrack jmp *%rax\\nret")
-		F("fs_indexed", "test %rdi, %rdi\\njmp *4096(,%rdi,8)\\nret")
-			F("fs_in_frame",
-			  "push %rbx\\n.cfi_def_cfa_offset 16\\nmov (%rdi), %rax\\njmp *%rax\\n"
-			  "pop %rbx\\n.cfi_def_cfa_offset 8\\nret")
-				F("fs_epilogue",
-				  "push %rbx\\n.cfi_def_cfa_offset 16\\nlea fs_slot(%rip), %rax\\n"
-				  "add %rdi, %rax\\npop %rbx\\n.cfi_def_cfa_offset 8\\njmp *%rax")
+	F("fs_table", "lea fs_slot(%rip), %rdx\\nmovslq (%rdx,%rdi,4), %rax\\nadd %rdx, %rax\\n"
+		      "jmp *%rax\\nret")
+	F("fs_notrack", "mov (%rdi), %rax\\nnotrack jmp *%rax\\nret")
+	F("fs_indexed", "test %rdi, %rdi\\njmp *4096(,%rdi,8)\\nret")
+	F("fs_in_frame", "push %rbx\\n.cfi_def_cfa_offset 16\\nmov (%rdi), %rax\\njmp *%rax\\n"
+			 "pop %rbx\\n.cfi_def_cfa_offset 8\\nret")
+	F("fs_epilogue", "push %rbx\\n.cfi_def_cfa_offset 16\\nlea fs_slot(%rip), %rax\\n"
+			 "add %rdi, %rax\\npop %rbx\\n.cfi_def_cfa_offset 8\\njmp *%rax")
 	/* a jump out with the frame in place goes to a part of the function, whatever its name */
-	F("fs_to_part", "push %rbx\\n.cfi_def_cfa_offset 16\\ntest %rdi, %rdi\\njne 1f\\n" JMP(
-				"fs_part") "\\n1: pop %rbx\\n.cfi_def_cfa_offset 8\\nret")
-		F("fs_part", "nop\\nud2") F("fs_to_cold", "test %rdi, %rdi\\njne 1f\\n" JMP(
-								  "fs_to_cold.cold") "\\n1: ret")
-			F("fs_to_cold.cold",
-			  "nop\\nud2") "__attribute__((visibility(\"hidden\"))) long fs_slot[8];\n";
+	F("fs_to_part", "push %rbx\\n.cfi_def_cfa_offset 16\\ntest %rdi, %rdi\\njne 1f\\n"
+			JMP("fs_part") "\\n1: pop %rbx\\n.cfi_def_cfa_offset 8\\nret")
+	F("fs_part", "nop\\nud2")
+	F("fs_to_cold", "test %rdi, %rdi\\njne 1f\\n" JMP("fs_to_cold.cold") "\\n1: ret")
+	F("fs_to_cold.cold", "nop\\nud2")
+	"__attribute__((visibility(\"hidden\"))) long fs_slot[8];\n";
+/* clang-format on */
 
 static const struct want wants[] = {
 	{ "fs_other", 0, NULL, "+3", 0 },
@@ -189,7 +176,9 @@ static const struct want wants[] = {
 	{ "fs_many", -1, "more than 64", NULL, 0 },
 	{ "fs_evex", 0, NULL, "+14", 0 },
 	{ "fs_kernel", -1, "no ordinary function", NULL, 0 },
-	{ "fs_prefixed", -1, "prefix", NULL, 0 },
+	{ "fs_prefixed", -1, "takes no probe", NULL, 0 },
+	{ "fs_fma4", -1, "takes no probe", NULL, 0 },
+	{ "fs_evex_first", -1, "takes no probe", NULL, 0 },
 	{ "fs_vcall", 0, NULL, "+3t", 0 },
 	{ "fs_loaded", 0, NULL, "+7t", 0 },
 	{ "fs_given", 0, NULL, "+6t", 0 },

@@ -510,6 +510,28 @@ static size_t skippable(const struct sweep *s, size_t at)
 }
 
 /*
+ * One refused place makes the kernel refuse all probes of a link. Its own decoder knows neither
+ * the instruction sets that were given up nor, perhaps, what is newer than the disassembler.
+ */
+static bool kernel_refuses(const struct sweep *s, size_t at)
+{
+	static const uint8_t sets[] = { X86_GRP_FMA4, X86_GRP_XOP, X86_GRP_3DNOW, X86_GRP_TBM };
+	const uint8_t *p = s->code + at;
+	size_t left = s->size - at, i;
+	uint64_t vaddr = s->fu->vaddr + at;
+
+	if (s->f->ident.machine != EM_X86_64)
+		return false;
+	if (memchr("\xf0\x26\x2e\x36\x3e", *p, 5) ||
+	    !cs_disasm_iter(s->d->handle, &p, &left, &vaddr, s->d->insn))
+		return true;
+	for (i = 0; i < sizeof(sets); i++)
+		if (cs_insn_group(s->d->handle, s->d->insn, sets[i]))
+			return true;
+	return false;
+}
+
+/*
  * endbr64 and bti are single-stepped or worse, the instruction behind them often emulated. But
  * a loop may jump there, and then a call would be seen more than once.
  */
@@ -532,9 +554,8 @@ static int choose_entry(struct sweep *s)
 	}
 	if (s->marks[at] & MARK_EXIT)
 		return REFUSE(s, "its first instruction is its last");
-	if (s->f->ident.machine == EM_X86_64 && strchr("\xf0\x26\x2e\x36\x3e", s->code[at]) &&
-	    s->code[at])
-		return REFUSE(s, "its first instruction has a prefix that the kernel refuses");
+	if (kernel_refuses(s, at))
+		return REFUSE(s, "the kernel takes no probe on its first instruction");
 	s->out->entry = s->fu->offset + at;
 	return 0;
 }
