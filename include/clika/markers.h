@@ -1114,8 +1114,11 @@ CLIKA__FUNC void clika__flush(void)
 __attribute__((__destructor__(101), __unused__)) static void clika__unload(void)
 {
 	uint32_t key = __atomic_exchange_n(&clika_key_v1, CLIKA__KEY_CLOSED, __ATOMIC_ACQ_REL);
+	struct clika_buffer *b = clika_tls_v1;
 
-	clika__flush();
+	/* A destructor that still marks after this one makes itself a new buffer. */
+	if (b && b != &clika_blocked_v1 && !b->busy)
+		clika__thread_exit(b);
 	if (key && key != CLIKA__KEY_CLOSED)
 		clika__key_delete(key - 1);
 }

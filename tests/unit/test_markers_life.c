@@ -388,6 +388,8 @@ static void process_exit_hands_over_body(void)
 	}
 	close(fd[1]);
 	CHECK(read(fd[0], &n, sizeof(n)) == (ssize_t)sizeof(n) && n == 3);
+	/* Then the notice that the thread ends, which hands over nothing. */
+	CHECK(read(fd[0], &n, sizeof(n)) == (ssize_t)sizeof(n) && n == 0);
 	CHECK(read(fd[0], &n, sizeof(n)) == 0);
 	close(fd[0]);
 	CHECK(child_ends_well(pid));
