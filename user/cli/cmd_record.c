@@ -383,7 +383,8 @@ static int fail_early(struct course *c, const struct clika_prof_error *err)
 	/* Only an empty folder goes. */
 	if (c->dir_created)
 		rmdir(c->dir);
-	if (code == EXIT_MISSING)
+	/* The library names missing capabilities itself, and the command that gives them. */
+	if (code == EXIT_MISSING && !strstr(err->msg, "sudo"))
 		say_missing();
 	return code;
 }
