@@ -15,7 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BENCH_CHUNK 4096u
+#define BENCH_CHUNK_MAX 4096u
+#define BENCH_CHUNK_NS 300000 /* short enough that most are never preempted on a busy machine */
 
 static inline uint64_t bench__now(void)
 {
@@ -37,9 +38,20 @@ static inline int bench__compare(const void *a, const void *b)
 
 typedef void (*bench_fn)(uint64_t n);
 
+static inline uint64_t bench__chunk(bench_fn fn)
+{
+	uint64_t t0 = bench__now(), ns, chunk;
+
+	fn(64);
+	ns = bench__now() - t0;
+	chunk = ns ? 64 * (uint64_t)BENCH_CHUNK_NS / ns : BENCH_CHUNK_MAX;
+	return chunk < 64 ? 64 : chunk > BENCH_CHUNK_MAX ? BENCH_CHUNK_MAX : chunk;
+}
+
 static inline double bench__run(bench_fn fn, uint64_t n)
 {
-	size_t chunks = (size_t)(n / BENCH_CHUNK) + 1;
+	uint64_t chunk = bench__chunk(fn);
+	size_t chunks = (size_t)(n / chunk) + 1;
 	double *ns = calloc(chunks, sizeof(*ns)), median;
 
 	if (!ns)
@@ -47,8 +59,8 @@ static inline double bench__run(bench_fn fn, uint64_t n)
 	for (size_t i = 0; i < chunks; i++) {
 		uint64_t t0 = bench__now();
 
-		fn(BENCH_CHUNK);
-		ns[i] = (double)(bench__now() - t0) / BENCH_CHUNK;
+		fn(chunk);
+		ns[i] = (double)(bench__now() - t0) / (double)chunk;
 	}
 	qsort(ns, chunks, sizeof(*ns), bench__compare);
 	median = ns[chunks / 2];
