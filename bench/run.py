@@ -23,7 +23,6 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 import lib  # noqa: E402  (waiting for conditions, reading notes and recordings)
 
-BENCH = os.path.join(ROOT, "bench")
 OUT = os.path.join(lib.BUILD, "bench")
 ROUNDS = int(os.environ.get("CLIKA_BENCH_ROUNDS", "5"))
 EXPORT_ROUNDS = int(os.environ.get("CLIKA_BENCH_EXPORT_ROUNDS", "3"))
@@ -106,9 +105,8 @@ def quiet(argv, **kw):
 
 def compile_program(source, name, *flags, libs=()):
     out = os.path.join(OUT, name)
-    quiet([lib.compiler(), "-std=gnu11", "-O2", "-g", "-pthread", "-I" + BENCH, "-I" + ROOT,
-           "-I" + os.path.join(ROOT, "include"), *flags, "-o", out, os.path.join(BENCH, source), *libs],
-          **lib.as_owner())
+    quiet([lib.compiler(), "-std=gnu11", "-O2", "-g", "-pthread", "-Ibench", "-I.", "-Iinclude", *flags,
+           "-o", out, os.path.join("bench", source), *libs], cwd=ROOT, **lib.as_owner())
     return out
 
 
