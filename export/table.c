@@ -10,7 +10,9 @@ extern const struct exporter_ops exporter_perfetto;
 extern const struct exporter_ops exporter_summary;
 extern const struct exporter_ops exporter_pprof;
 extern const struct exporter_ops exporter_folded;
+extern const struct exporter_ops exporter_flamegraph;
 extern const struct exporter_ops exporter_speedscope;
+extern const struct exporter_ops exporter_firefox;
 extern const struct exporter_ops exporter_csv;
 
 const struct exporter_ops *const exporters[] = {
@@ -19,7 +21,9 @@ const struct exporter_ops *const exporters[] = {
 	&exporter_summary,
 	&exporter_pprof,
 	&exporter_folded,
+	&exporter_flamegraph,
 	&exporter_speedscope,
+	&exporter_firefox,
 	&exporter_csv,
 	NULL,
 };
