@@ -42,19 +42,20 @@ static void put_captures(struct summary *m)
 	size_t i, n = session__n_captures(m->s);
 	const struct session_capture *c;
 	const struct capture_stats *cs;
+	uint64_t from;
 
 	for (i = 0; i < n && i < m->st->n_captures && i < MAX_CAPTURES_SHOWN; i++) {
 		c = session__capture(m->s, i);
 		cs = &m->st->captures[i];
+		from = c->begin > session__origin(m->s) ? c->begin - session__origin(m->s) : 0;
 		text__duration(length, c->end - c->begin);
-		text__duration(at, c->begin > session__origin(m->s)
-					   ? c->begin - session__origin(m->s)
-					   : 0);
+		text__duration(at, from);
 		text__count(spans, cs->spans);
 		text__count(late, cs->late);
-		text_out__line(&m->t, "%-9s \"%s\": %s from %s%s, %s spans, %s of them late work",
+		text_out__line(&m->t, "%-9s \"%s\": %s from %s%s, %s spans%s%s",
 			       i ? "" : "captures", c->tag, length, at,
-			       c->open ? ", still open" : "", spans, late);
+			       c->open ? ", still open" : "", spans,
+			       cs->late ? ", of late work " : "", cs->late ? late : "");
 	}
 	if (n > i)
 		text_out__line(&m->t, "%-9s ... and %zu more", "", n - i);
@@ -79,8 +80,9 @@ void summary__recorded(struct summary *m)
 	buf__append(&b, "", 1);
 	put_pair(m, "recorded", (const char *)b.data);
 	buf__reset(&b);
-	buf__printf(&b, "%s, Linux %s, %s, %u CPUs, %s", known(meta->host), known(meta->kernel),
-		    known(meta->arch), meta->cpus, ram);
+	buf__printf(&b, "%s, Linux %.*s, %s, %u CPUs, %s", known(meta->host),
+		    (int)strcspn(known(meta->kernel), " "), known(meta->kernel), known(meta->arch),
+		    meta->cpus, ram);
 	buf__append(&b, "", 1);
 	put_pair(m, "where", (const char *)b.data);
 	put_pair(m, "targets", meta->targets);
@@ -299,6 +301,29 @@ void summary__losses(struct summary *m)
 
 /* --- processes ------------------------------------------------------------------------------- */
 
+/* Tracks are sorted by pid: whether another image of the pid is in the result. */
+static bool has_twin(const struct session *s, size_t track)
+{
+	uint32_t pid = session__track(s, track)->pid;
+	size_t i = track, leads = 0;
+
+	while (i && session__track(s, i - 1)->pid == pid)
+		i--;
+	for (; i < session__n_tracks(s) && session__track(s, i)->pid == pid; i++)
+		leads += session__track(s, i)->leads;
+	return leads > 1;
+}
+
+static unsigned int image_number(const struct session *s, size_t track)
+{
+	uint32_t pid = session__track(s, track)->pid;
+	unsigned int n = 1;
+
+	while (track && session__track(s, --track)->pid == pid)
+		n += session__track(s, track)->leads;
+	return n;
+}
+
 void summary__processes(struct summary *m)
 {
 	size_t i, n = 0, shown = 0;
@@ -320,8 +345,8 @@ void summary__processes(struct summary *m)
 			    p->label && *p->label ? ", " : "", p->label ? p->label : "");
 		if (p->ns_pid && p->ns_pid != p->pid)
 			buf__printf(&b, ", sees itself as %u", p->ns_pid);
-		if (p->exec_gen)
-			buf__printf(&b, ", image %u of its pid", p->exec_gen + 1);
+		if (has_twin(m->s, i))
+			buf__printf(&b, ", image %u of its pid", image_number(m->s, i));
 		buf__printf(&b, ", container %s",
 			    p->container && *p->container ? p->container : "none");
 		buf__printf(&b, ", cgroup %s", known(p->cgroup));

@@ -190,15 +190,16 @@ void summary__waits(struct summary *m)
 	static const unsigned int widths[] = { 9, 7, 7, 7, 7, 7, 9 };
 	char cells[7][TEXT_CELL];
 	struct text_table tab;
+	struct buf b = { 0 };
 	size_t i;
 
 	if (m->st->n_waits) {
 		text_out__heading(&m->t, "Waiting between enqueue and run");
-		text_table__begin(&tab, &m->t, "flow", titles, widths, ARRAY_SIZE(widths));
+		text_table__begin(&tab, &m->t, "flow, into what", titles, widths,
+				  ARRAY_SIZE(widths));
 	}
 	for (i = 0; i < m->st->n_waits && i < m->top; i++) {
 		const struct wait_stats *w = &m->st->waits[i];
-		const char *name = session__str(m->s, w->name);
 
 		text__count(cells[0], w->wait.count);
 		put_histogram(&cells[1], &w->wait);
@@ -206,10 +207,14 @@ void summary__waits(struct summary *m)
 			text__duration(cells[6], w->ran_ns / w->ran);
 		else
 			snprintf(cells[6], TEXT_CELL, "-");
-		text_table__row(&tab, name, strlen(name), cells);
+		buf__reset(&b);
+		buf__printf(&b, "%s > %s", session__str(m->s, w->name),
+			    w->ran ? session__str(m->s, w->into) : "(no span)");
+		text_table__row(&tab, (const char *)b.data, b.len, cells);
 	}
 	if (m->st->n_waits > m->top)
 		text_out__line(&m->t, "... and %zu more", m->st->n_waits - m->top);
+	buf__free(&b);
 	put_async(m);
 }
 

@@ -173,7 +173,7 @@ static void shows_requests_memory_waits_and_captures(void **state)
 	rec__event(w->b, w->main, EV_INSTANT, 101000, "end");
 	export_text(w, NULL, 100);
 	assert_says(w, "captures  \"bench\": 100 us from 0 ns, 2 spans");
-	assert_row(w, "\njob 1 2.00 us 2.00 us 2.00 us 2.00 us 2.00 us 4.00 us\n");
+	assert_row(w, "\njob > run 1 2.00 us 2.00 us 2.00 us 2.00 us 2.00 us 4.00 us\n");
 	assert_says(w, "chat: 1 finished (10000/s)");
 	assert_row(w, "\n latency 1 50.0 us 50.0 us");
 	assert_row(w, "\n time to first output 1 10.0 us");

@@ -171,17 +171,19 @@ static int span_begin(struct stats *st, const struct item *it)
 
 static int flow(struct stats *st, const struct item *it)
 {
+	uint32_t into = it->span ? it->span->ev.name : 0;
 	struct wait_stats *w;
 	bool fresh;
 	size_t i;
 
 	if (!it->flow_from)
 		return 0;
-	i = ROW(st, TABLE_WAITS, it->ev->name, waits, n_waits, &fresh);
+	i = ROW(st, TABLE_WAITS, (uint64_t)it->ev->name << 32 | into, waits, n_waits, &fresh);
 	if (i == SIZE_MAX)
 		return -ENOMEM;
 	w = &st->waits[i];
 	w->name = it->ev->name;
+	w->into = into;
 	if (it->span) {
 		add(&w->ran_ns, it->span->ev.dur);
 		w->ran++;
@@ -546,9 +548,11 @@ static int by_self(const void *a, const void *b, void *names)
 static int by_wait(const void *a, const void *b, void *names)
 {
 	const struct wait_stats *x = a, *y = b;
+	int c;
 
 	LARGER_FIRST(x->wait.sum, y->wait.sum);
-	return by_text(names, x->name, y->name);
+	c = by_text(names, x->name, y->name);
+	return c ? c : by_text(names, x->into, y->into);
 }
 
 static int by_async(const void *a, const void *b, void *names)

@@ -32,8 +32,9 @@ struct thread_stats {
 	uint64_t last_end;
 };
 
-struct wait_stats { /* flows of one name: from a step to the one before it */
+struct wait_stats { /* flows of one name into spans of one name: since the step before */
 	uint32_t name;
+	uint32_t into; /* string id of the receiving span's name; 0 = received outside spans */
 	struct histogram wait;
 	uint64_t ran_ns; /* durations of the spans that received them */
 	uint64_t ran;    /* how many of those */

@@ -155,11 +155,12 @@ static int warn_waits(struct stats *st)
 		wait = histogram__mean(&w->wait);
 		run = w->ran_ns / w->ran;
 		if (wait > run)
-			err = warn(
-				st, "queue-wait",
-				"\"%s\" waits %.3f ms on average and then runs %.3f ms: the "
-				"queue costs more than the work (more workers or larger batches?)",
-				name_of(st, w->name), ms(wait), ms(run));
+			err = warn(st, "queue-wait",
+				   "\"%s\" waits %.3f ms on average for \"%s\", which then runs "
+				   "%.3f ms: "
+				   "the queue costs more than the work (more workers or larger "
+				   "batches?)",
+				   name_of(st, w->name), ms(wait), name_of(st, w->into), ms(run));
 	}
 	return err;
 }
