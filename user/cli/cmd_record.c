@@ -282,7 +282,7 @@ static int export_files(struct course *c)
 	status_line__erase(&c->line);
 	if (rc)
 		say_error("export failed: %s; the recording is saved: %s", err.msg, c->file);
-	if (rec && !c->rec->quiet) {
+	if (rec && !c->rec->quiet && c->st.records) {
 		show_summary(c, rec, &opts);
 		fflush(stdout);
 	}
@@ -380,9 +380,11 @@ static int fail_early(struct course *c, const struct clika_prof_error *err)
 
 	status_line__erase(&c->line);
 	clika_recorder__free(c->r, NULL, NULL);
-	/* Only an empty folder goes. */
-	if (c->dir_created)
+	/* Nothing was recorded: the file has no more than its head. */
+	if (c->dir_created) {
+		unlink(c->file);
 		rmdir(c->dir);
+	}
 	/* The library names missing capabilities itself, and the command that gives them. */
 	if (code == EXIT_MISSING && !strstr(err->msg, "sudo"))
 		say_missing();
