@@ -54,8 +54,8 @@ static __always_inline void batch__fill(struct wire_batch *b, struct task_struct
  * lengths and counts are clamped to what a half can hold, the loader checks the rest.
  */
 static __always_inline int batch__take(struct task_struct *task, __u64 addr,
-				       const struct target_buffer *tb, __u64 from, __u64 to, __u32 file,
-				       __u8 flags)
+				       const struct target_buffer *tb, __u64 from, __u64 to,
+				       __u32 file, __u8 flags)
 {
 	struct wire_stats *st = stats__mine();
 	__u64 start = task->group_leader->start_boottime;
@@ -264,11 +264,11 @@ static __always_inline void batch__drain(struct task_struct *task, bool forget, 
 		if (tb.head > mid)
 			tb.head = mid;
 		batch__take(task, b->addr, &tb, tb.flushed, tb.head, b->file, WF_DRAINED);
-open:
+	open:
 		/* After the batch, which may hold the begins of some of them. */
 		if (tb.depth && last)
 			batch__tell_open(task, b, &tb);
-next:
+	next:
 		if (forget)
 			bpf_map_delete_elem(&buffers, &key);
 	}

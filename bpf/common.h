@@ -20,8 +20,8 @@
 
 /* Set by the loader before loading. */
 const volatile __u32 cfg_rings __weak = 1;
-const volatile __u8 cfg_system __weak = 0;       /* every process, not only the targets */
-const volatile __u8 cfg_follow __weak = 0;       /* children of targets are targets */
+const volatile __u8 cfg_system __weak = 0; /* every process, not only the targets */
+const volatile __u8 cfg_follow __weak = 0; /* children of targets are targets */
 const volatile __u8 cfg_has_uid __weak = 0;
 const volatile __u32 cfg_uid __weak = 0;
 const volatile __u64 cfg_cgroup __weak = 0;      /* id of a cgroup v2 folder, 0 = any */
@@ -40,10 +40,11 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, MAX_RINGS);
 	__type(key, __u32);
-	__array(values, struct {
-		__uint(type, BPF_MAP_TYPE_RINGBUF);
-		__uint(max_entries, 4096);
-	});
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_RINGBUF);
+			__uint(max_entries, 4096);
+		});
 } rings __weak SEC(".maps");
 
 struct {
@@ -154,7 +155,8 @@ static __always_inline void ring__submit(void *ring, void *rec)
 	bpf_ringbuf_submit(rec, used > size / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void hdr__fill(struct wire_hdr *h, __u16 size, __u8 kind, __u8 flags, __u64 ts)
+static __always_inline void hdr__fill(struct wire_hdr *h, __u16 size, __u8 kind, __u8 flags,
+				      __u64 ts)
 {
 	h->size = size;
 	h->kind = kind;

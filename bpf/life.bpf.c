@@ -107,8 +107,9 @@ int BPF_PROG(life_exit, struct task_struct *task)
 	}
 	batch__drain(task, true, true);
 	life__tell(task, W_EXIT, last ? WF_LAST : 0,
-		   last ? BPF_CORE_READ(task, signal, group_exit_code) ?:
-			  BPF_CORE_READ(task, exit_code) : 0,
+		   last ? BPF_CORE_READ(task, signal, group_exit_code)
+				   ?: BPF_CORE_READ(task, exit_code)
+			: 0,
 		   task->comm);
 	if (last)
 		bpf_map_delete_elem(&targets, &tgid);

@@ -39,54 +39,54 @@ enum wire_spec_kind {
 #define SPEC_NO_REG 0xffff
 
 struct wire_spec {
-	__ws64 value;     /* constant or displacement */
-	__wu16 reg;       /* byte offset in the kernel's struct pt_regs (arm64: user_pt_regs);
+	__ws64 value;    /* constant or displacement */
+	__wu16 reg;      /* byte offset in the kernel's struct pt_regs (arm64: user_pt_regs);
 			   * SPEC_NO_REG: nothing (SPEC_MEM, SPEC_SIB) */
-	__wu16 index;     /* likewise */
-	__wu8 kind;       /* enum wire_spec_kind */
-	__wu8 bytes;      /* 1, 2, 4, 8 */
-	__wu8 is_signed;  /* extend the sign to 64 bits */
-	__wu8 scale;      /* a factor: 1, 2, 4, 8, 16 */
+	__wu16 index;    /* likewise */
+	__wu8 kind;      /* enum wire_spec_kind */
+	__wu8 bytes;     /* 1, 2, 4, 8 */
+	__wu8 is_signed; /* extend the sign to 64 bits */
+	__wu8 scale;     /* a factor: 1, 2, 4, 8, 16 */
 };
 WIRE_ASSERT_SIZE(struct wire_spec, 16);
 
 /* --- records in the ring ----------------------------------------------------------------------- */
 
 /*  kind            number  name        struct                    append only: numbers are compared across builds */
-#define WIRE_KINDS(X)                                                                               \
-	X(W_BATCH, 1, "batch", struct wire_batch)                                                   \
-	X(W_HIT, 2, "hit", struct wire_hit)                                                         \
-	X(W_CALL, 3, "call", struct wire_call)                                                      \
-	X(W_RETURN, 4, "return", struct wire_call)                                                  \
-	X(W_PROCESS, 5, "process", struct wire_process)                                             \
-	X(W_FORK, 6, "fork", struct wire_process)                                                   \
-	X(W_EXEC, 7, "exec", struct wire_process)                                                   \
-	X(W_EXIT, 8, "exit", struct wire_exit)                                                      \
-	X(W_RENAME, 9, "rename", struct wire_exit)                                                  \
-	X(W_REGISTER, 10, "register", struct wire_register)                                         \
+#define WIRE_KINDS(X)                                                                              \
+	X(W_BATCH, 1, "batch", struct wire_batch)                                                  \
+	X(W_HIT, 2, "hit", struct wire_hit)                                                        \
+	X(W_CALL, 3, "call", struct wire_call)                                                     \
+	X(W_RETURN, 4, "return", struct wire_call)                                                 \
+	X(W_PROCESS, 5, "process", struct wire_process)                                            \
+	X(W_FORK, 6, "fork", struct wire_process)                                                  \
+	X(W_EXEC, 7, "exec", struct wire_process)                                                  \
+	X(W_EXIT, 8, "exit", struct wire_exit)                                                     \
+	X(W_RENAME, 9, "rename", struct wire_exit)                                                 \
+	X(W_REGISTER, 10, "register", struct wire_register)                                        \
 	X(W_OPEN, 11, "open", struct wire_open)
 
 enum wire_kind {
 #define X(e, n, name, type) e = n,
 	WIRE_KINDS(X)
 #undef X
-	W_KIND_COUNT
+		W_KIND_COUNT
 };
 
 struct wire_hdr {
-	__wu16 size;  /* bytes that carry meaning; the ring may hold more */
-	__wu8 kind;   /* enum wire_kind */
-	__wu8 flags;  /* enum wire_flags */
+	__wu16 size; /* bytes that carry meaning; the ring may hold more */
+	__wu8 kind;  /* enum wire_kind */
+	__wu8 flags; /* enum wire_flags */
 	__wu32 cpu;
-	__wu64 ts;    /* CLOCK_BOOTTIME ns */
+	__wu64 ts; /* CLOCK_BOOTTIME ns */
 };
 WIRE_ASSERT_SIZE(struct wire_hdr, 16);
 
 enum wire_flags {
-	WF_DRAINED = 1,    /* batch: taken by a hook when its thread ended, not handed over */
-	WF_FAULT = 2,      /* some text could not be read */
-	WF_LAST = 4,       /* exit: last thread of the process */
-	WF_TAIL = 8,       /* return: by a jump out of the function */
+	WF_DRAINED = 1, /* batch: taken by a hook when its thread ended, not handed over */
+	WF_FAULT = 2,   /* some text could not be read */
+	WF_LAST = 4,    /* exit: last thread of the process */
+	WF_TAIL = 8,    /* return: by a jump out of the function */
 };
 
 struct wire_task { /* pids as the initial namespace of the loader's kernel sees them */
@@ -98,19 +98,19 @@ struct wire_task { /* pids as the initial namespace of the loader's kernel sees 
 };
 WIRE_ASSERT_SIZE(struct wire_task, 32);
 
-#define WIRE_HALF 8192       /* CLIKA_HALF_BYTES of the marker ABI */
+#define WIRE_HALF 8192 /* CLIKA_HALF_BYTES of the marker ABI */
 #define WIRE_SMALL_BATCH 1024
 
 struct wire_batch {
 	struct wire_hdr hdr;
 	struct wire_task task;
 	__wu64 buffer, born, object; /* from the target's struct clika_buffer */
-	__wu64 from;        /* position of the first byte in the buffer's stream */
-	__wu64 count_to;    /* records ever written when it ended */
-	__wu64 dropped;     /* of the buffer, so far */
-	__wu32 records;     /* in this batch */
-	__wu32 len;         /* bytes */
-	__wu32 file;        /* loader's number of the file whose probe fired */
+	__wu64 from;                 /* position of the first byte in the buffer's stream */
+	__wu64 count_to;             /* records ever written when it ended */
+	__wu64 dropped;              /* of the buffer, so far */
+	__wu32 records;              /* in this batch */
+	__wu32 len;                  /* bytes */
+	__wu32 file;                 /* loader's number of the file whose probe fired */
 	__wu32 ns_tid;
 	char comm[16];
 	/* len bytes of marker records follow */
@@ -218,20 +218,20 @@ WIRE_ASSERT_SIZE(struct wire_task_info, 72);
 /* --- maps ------------------------------------------------------------------------------------------ */
 
 enum wire_lost { /* = enum loss_cause of the recording, where BPF can see it */
-	WL_RING_FULL = 1,
-	WL_READ_FAULT = 2,
-	WL_BAD_RECORD = 3,
-	WL_MAP_FULL = 5,
-	WL_CAUSES = 8,
+		 WL_RING_FULL = 1,
+		 WL_READ_FAULT = 2,
+		 WL_BAD_RECORD = 3,
+		 WL_MAP_FULL = 5,
+		 WL_CAUSES = 8,
 };
 
 struct wire_stats { /* per CPU */
 	__wu64 emitted, recorded;
 	__wu64 lost[WL_CAUSES];
-	__wu64 unattributed;    /* of lost: no room in the loss map for their process */
-	__wu64 map_full;        /* updates refused by targets / buffers maps */
-	__wu64 unknown_bytes;   /* of buffers that could not be read when their thread ended */
-	__wu64 life_lost;       /* process events that found no room */
+	__wu64 unattributed;  /* of lost: no room in the loss map for their process */
+	__wu64 map_full;      /* updates refused by targets / buffers maps */
+	__wu64 unknown_bytes; /* of buffers that could not be read when their thread ended */
+	__wu64 life_lost;     /* process events that found no room */
 };
 
 struct wire_loss_key {
@@ -239,14 +239,14 @@ struct wire_loss_key {
 	__wu32 tgid;
 	__wu32 probe; /* site or function + 1, 0 = batches */
 	__wu32 cause;
-	__wu32 call;  /* 1: probe is a function */
+	__wu32 call; /* 1: probe is a function */
 };
 WIRE_ASSERT_SIZE(struct wire_loss_key, 24);
 
 struct wire_target {
-	__wu64 start;   /* start_boottime: another process under a reused pid does not match */
-	__wu32 taken;   /* 0: looked at and refused */
-	__wu32 told;    /* W_PROCESS was sent for exec_gen told - 1 */
+	__wu64 start; /* start_boottime: another process under a reused pid does not match */
+	__wu32 taken; /* 0: looked at and refused */
+	__wu32 told;  /* W_PROCESS was sent for exec_gen told - 1 */
 };
 WIRE_ASSERT_SIZE(struct wire_target, 16);
 
@@ -256,7 +256,7 @@ struct wire_buffer_key {
 	__wu32 slot;
 };
 struct wire_buffer {
-	__wu64 tstart;  /* of the thread; 0 = not known (found from outside) */
+	__wu64 tstart; /* of the thread; 0 = not known (found from outside) */
 	__wu64 addr;
 	__wu32 file;
 	__wu32 ns_tid;
@@ -273,9 +273,9 @@ enum wire_site_kind {
 struct wire_site {
 	__wu8 kind;
 	__wu8 n_specs;
-	__wu16 str_mask;   /* values that are C strings */
-	__wu8 args_at;     /* 1 + index of the value that counts typed arguments; pointer follows */
-	__wu8 one_str;     /* 1 + index of the only string; 0: none or several */
+	__wu16 str_mask; /* values that are C strings */
+	__wu8 args_at;   /* 1 + index of the value that counts typed arguments; pointer follows */
+	__wu8 one_str;   /* 1 + index of the only string; 0: none or several */
 	__wu8 pad[2];
 	__wu64 unused;
 	struct wire_spec specs[WIRE_MAX_ARGS];

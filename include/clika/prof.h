@@ -56,35 +56,35 @@ struct clika_recorder_opts {
 	bool stay_root;    /* under sudo a command runs as the invoking user; true: as the caller */
 
 	/* filters, applied in BPF before ring space is taken; NULL / -1 = none */
-	const char *comm;     /* glob on the command name of a process */
-	const char *cgroup;   /* path below the cgroup v2 mount; children included */
-	int64_t uid;          /* -1 = any */
+	const char *comm;   /* glob on the command name of a process */
+	const char *cgroup; /* path below the cgroup v2 mount; children included */
+	int64_t uid;        /* -1 = any */
 
 	/* what to record beside clika markers */
 	const char *const *probes; /* "LIB-GLOB:FUNC-GLOB": spans on functions */
 	size_t n_probes;
-	const char *const *usdts;  /* "PROVIDER:NAME" globs, or "LIB-GLOB:PROVIDER:NAME" */
+	const char *const *usdts; /* "PROVIDER:NAME" globs, or "LIB-GLOB:PROVIDER:NAME" */
 	size_t n_usdts;
-	bool no_markers;           /* leave clika markers alone */
-	bool retprobe;             /* end function spans by return probes: see the manual's warning */
+	bool no_markers; /* leave clika markers alone */
+	bool retprobe;   /* end function spans by return probes: see the manual's warning */
 
 	/* what to leave out */
-	uint64_t min_duration_ns;  /* spans shorter than this are not kept (counted as filtered) */
-	const char *const *names;  /* name globs, "!glob" excludes; NULL = all */
+	uint64_t min_duration_ns; /* spans shorter than this are not kept (counted as filtered) */
+	const char *const *names; /* name globs, "!glob" excludes; NULL = all */
 	size_t n_names;
-	bool redact;               /* string arguments and command lines are left out */
+	bool redact; /* string arguments and command lines are left out */
 
 	/* how */
-	size_t ring_bytes;         /* per ring; 0 = 16 MiB; rounded up to a power of two */
-	uint64_t delay_ns;         /* the capture opens this long after attaching */
-	const char *tag;           /* of the capture; NULL = "default" */
-	const char *output_dir;    /* where recording.clika goes; NULL = memory file only */
+	size_t ring_bytes;      /* per ring; 0 = 16 MiB; rounded up to a power of two */
+	uint64_t delay_ns;      /* the capture opens this long after attaching */
+	const char *tag;        /* of the capture; NULL = "default" */
+	const char *output_dir; /* where recording.clika goes; NULL = memory file only */
 	bool overwrite;
-	uid_t owner;               /* of files; (uid_t)-1 = leave as created */
+	uid_t owner; /* of files; (uid_t)-1 = leave as created */
 	gid_t group;
-	uint64_t max_bytes;        /* of recording.clika; 0 = none */
-	bool drop_oldest;          /* at max_bytes drop old segments instead of stopping */
-	size_t memory_bytes;       /* cap of resident memory for buffered data; 0 = 256 MiB */
+	uint64_t max_bytes;  /* of recording.clika; 0 = none */
+	bool drop_oldest;    /* at max_bytes drop old segments instead of stopping */
+	size_t memory_bytes; /* cap of resident memory for buffered data; 0 = 256 MiB */
 
 	clika_prof_log_fn log;
 	void *log_ctx;
@@ -118,21 +118,23 @@ CLIKA_API int clika_recorder__flush(struct clika_recorder *r, struct clika_prof_
 CLIKA_API int clika_recorder__stop(struct clika_recorder *r, struct clika_prof_error *err);
 /* Detaches. @progress (may be NULL) is told as links close. NULL is fine. */
 CLIKA_API void clika_recorder__free(struct clika_recorder *r,
-				    void (*progress)(void *ctx, size_t done, size_t total), void *ctx);
+				    void (*progress)(void *ctx, size_t done, size_t total),
+				    void *ctx);
 
 struct clika_recorder_stats {
 	size_t sz; /* set by the caller */
 	uint64_t elapsed_ns;
 	uint64_t records, spans, lost, filtered, unknown_at_most;
 	uint64_t file_bytes;
-	uint32_t processes, threads; /* seen so far */
+	uint32_t processes, threads;  /* seen so far */
 	uint32_t files, sites, links; /* attached: files with probes, probe sites, kernel links */
 	bool capture_open, full;
 	bool command_ended;
 	int command_status; /* wait status when command_ended */
 	uint32_t targets_alive;
 };
-CLIKA_API void clika_recorder__stats(const struct clika_recorder *r, struct clika_recorder_stats *st);
+CLIKA_API void clika_recorder__stats(const struct clika_recorder *r,
+				     struct clika_recorder_stats *st);
 /* Path of recording.clika, or NULL for a memory recording. */
 CLIKA_API const char *clika_recorder__path(const struct clika_recorder *r);
 /* Descriptor of the recording (memory recordings); owned by the recorder. */
@@ -147,7 +149,7 @@ struct clika_view_opts { /* which part of a recording */
 	uint64_t from_ns, to_ns; /* since the start of the recording; 0 = all */
 	const char *capture;     /* tag */
 	uint32_t pid, tid;
-	const char *name;        /* glob */
+	const char *name; /* glob */
 	bool outside_captures;
 };
 CLIKA_API int clika_recording__open(const char *path, const struct clika_view_opts *view,
@@ -164,7 +166,8 @@ struct clika_recording_info {
 	uint32_t processes, threads, captures;
 	uint64_t emitted, recorded, lost, filtered, unknown_at_most;
 };
-CLIKA_API void clika_recording__info(const struct clika_recording *r, struct clika_recording_info *i);
+CLIKA_API void clika_recording__info(const struct clika_recording *r,
+				     struct clika_recording_info *i);
 
 /* The exporters: index from 0 until NULL. */
 CLIKA_API const char *clika_format__name(size_t i);
@@ -185,22 +188,23 @@ CLIKA_API void clika_export_opts__init(struct clika_export_opts *o);
  * set. @dir: folder, files get their standard names; or, for one format, NULL and @path the file
  * ("-" is not special here). Files appear complete or not at all.
  */
-CLIKA_API int clika_recording__export(struct clika_recording *r, const char *formats, const char *dir,
-				      const char *path, const struct clika_export_opts *o,
+CLIKA_API int clika_recording__export(struct clika_recording *r, const char *formats,
+				      const char *dir, const char *path,
+				      const struct clika_export_opts *o,
 				      struct clika_prof_error *err);
 /* One format to memory; *@data is malloc'ed, NUL-terminated, *@len without the NUL. */
 CLIKA_API int clika_recording__export_mem(struct clika_recording *r, const char *format,
-					  const struct clika_export_opts *o, char **data, size_t *len,
-					  struct clika_prof_error *err);
+					  const struct clika_export_opts *o, char **data,
+					  size_t *len, struct clika_prof_error *err);
 
 /* ---- what is there: list and doctor ---------------------------------------------------------- */
 
 struct clika_marked_object {
-	const char *path;      /* as the process sees it; " (deleted)" stripped, flag below */
+	const char *path; /* as the process sees it; " (deleted)" stripped, flag below */
 	bool deleted;
-	const char *build_id;  /* hex, "" = none */
-	bool batched;          /* carries clika markers with the batched transport */
-	uint32_t n_markers;    /* USDT notes */
+	const char *build_id;       /* hex, "" = none */
+	bool batched;               /* carries clika markers with the batched transport */
+	uint32_t n_markers;         /* USDT notes */
 	const char *const *markers; /* "provider:name", sorted, unique */
 	size_t n_marker_names;
 };
@@ -220,7 +224,7 @@ CLIKA_API int clika_list(pid_t pid, bool all_providers,
 
 enum clika_check_state { CLIKA_CHECK_OK = 0, CLIKA_CHECK_SLOWER = 1, CLIKA_CHECK_MISSING = 2 };
 struct clika_check {
-	const char *name;   /* "multi-uprobe links" */
+	const char *name; /* "multi-uprobe links" */
 	enum clika_check_state state;
 	const char *detail; /* what was found */
 	const char *advice; /* what to do, NULL = nothing */

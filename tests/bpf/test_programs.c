@@ -71,7 +71,8 @@ static struct fixture *open_with(size_t ring_bytes, bool target, bool system_wid
 	assert_int_equal(clika_bpf__load(f->skel), 0);
 	f->ring = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "test_ring", 0, 0, ring_bytes, NULL);
 	assert_true(f->ring >= 0);
-	assert_int_equal(bpf_map_update_elem(bpf_map__fd(f->skel->maps.rings), &zero, &f->ring, 0), 0);
+	assert_int_equal(bpf_map_update_elem(bpf_map__fd(f->skel->maps.rings), &zero, &f->ring, 0),
+			 0);
 	f->rb = ring_buffer__new(f->ring, on_record, f, NULL);
 	assert_non_null(f->rb);
 	if (target) {
@@ -222,18 +223,21 @@ static void counts_every_record_that_finds_no_ring_space(void **state)
 
 	(void)state;
 	for (int i = 0; i < 20; i++)
-		flush(f, (uint64_t)i * CLIKA_HALF_BYTES, (uint64_t)(i + 1) * CLIKA_HALF_BYTES, 100 + i);
+		flush(f, (uint64_t)i * CLIKA_HALF_BYTES, (uint64_t)(i + 1) * CLIKA_HALF_BYTES,
+		      100 + i);
 	st = counters(f);
 	assert_int_equal(st.emitted, 20 * 100 + 190);
 	assert_true(st.recorded > 0);
 	assert_true(st.lost[WL_RING_FULL] > 0);
 	assert_int_equal(st.emitted, st.recorded + st.lost[WL_RING_FULL]);
-	while (!bpf_map_get_next_key(bpf_map__fd(f->skel->maps.losses), first ? NULL : &key, &next)) {
+	while (!bpf_map_get_next_key(bpf_map__fd(f->skel->maps.losses), first ? NULL : &key,
+				     &next)) {
 		first = false;
 		key = next;
 		assert_int_equal(key.tgid, getpid());
 		assert_int_equal(key.probe, 0);
-		assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(f->skel->maps.losses), &key, &n), 0);
+		assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(f->skel->maps.losses), &key, &n),
+				 0);
 		lost += n;
 	}
 	assert_int_equal(lost, st.lost[WL_RING_FULL]);
@@ -318,8 +322,10 @@ static void refuses_lengths_that_no_half_can_hold(void **state)
 {
 	static const struct {
 		uint64_t from, to;
-	} bad[] = { { 0, CLIKA_HALF_BYTES + 8 }, { 100, 0 }, { 8, UINT64_MAX }, { CLIKA_HALF_BYTES - 8,
-										 CLIKA_HALF_BYTES + 8 } };
+	} bad[] = { { 0, CLIKA_HALF_BYTES + 8 },
+		    { 100, 0 },
+		    { 8, UINT64_MAX },
+		    { CLIKA_HALF_BYTES - 8, CLIKA_HALF_BYTES + 8 } };
 	struct fixture *f = open_with(1 << 16, true, false);
 	struct wire_stats st;
 
@@ -422,11 +428,11 @@ static void reads_every_kind_of_argument(void **state)
 static void reads_a_name_and_typed_arguments(void **state)
 {
 	struct fixture *f = open_with(1 << 16, true, false);
-	struct wire_hit_arg args[3] = { { 1, 0, (uintptr_t)"rows", (uint64_t)-3 },
-					{ 4, 0, (uintptr_t)"model", (uintptr_t)"tiny" },
-					{ 3, 0, (uintptr_t)"loss", 0x3ff0000000000000 } };
+	struct wire_hit_arg args[3] = { { 1, 0, (uintptr_t) "rows", (uint64_t)-3 },
+					{ 4, 0, (uintptr_t) "model", (uintptr_t) "tiny" },
+					{ 3, 0, (uintptr_t) "loss", 0x3ff0000000000000 } };
 	struct wire_site s = { .kind = SITE_MARKER, .n_specs = 4, .str_mask = 3, .args_at = 3 };
-	uint64_t regs[42] = { (uintptr_t)"prefill", (uintptr_t)"phase", 3, (uintptr_t)args };
+	uint64_t regs[42] = { (uintptr_t) "prefill", (uintptr_t) "phase", 3, (uintptr_t)args };
 	const struct wire_hit_full *h;
 
 	(void)state;

@@ -80,7 +80,8 @@ static void ask(struct bench *b, struct seen *s, const struct event *ev)
 	snprintf(s->name, sizeof(s->name), "%s", strpool__str(recording__names(b->r), ev->name));
 	for (unsigned i = 0; i < ev->nargs && i < 2; i++)
 		if (ev->args[i].type == ARG_STR)
-			snprintf(s->arg[i], sizeof(s->arg[i]), "%.*s", ev->args[i].len, ev->args[i].str);
+			snprintf(s->arg[i], sizeof(s->arg[i]), "%.*s", ev->args[i].len,
+				 ev->args[i].str);
 	s->end = ev->ts + ev->dur;
 	if (ev->kind == EV_SPAN && ev->flags & EVS_OPEN) {
 		e = recording__span_end(b->r, ev->id);
@@ -120,7 +121,9 @@ static const struct seen *find(const struct seen *s, size_t n, const char *name)
 
 static struct event span(struct bench *b, const char *name, uint64_t ts, uint64_t dur)
 {
-	return (struct event){ .kind = EV_SPAN, .ts = ts, .dur = dur, .name = strpool__ids(b->pool, name) };
+	return (struct event){
+		.kind = EV_SPAN, .ts = ts, .dur = dur, .name = strpool__ids(b->pool, name)
+	};
 }
 
 static void begin(struct bench *b, uint64_t key, const char *name, uint64_t ts)
@@ -218,7 +221,8 @@ static void times_out_of_order_go_to_a_further_stream(void **state)
 	for (int outer = 0; outer < 10; outer++) {
 		for (int mid = 0; mid < 5; mid++) {
 			for (int leaf = 0; leaf < 3; leaf++) {
-				ev = span(b, "leaf", 1000 * (outer + 1) + 100 * mid + 20 * leaf + 2, 5);
+				ev = span(b, "leaf", 1000 * (outer + 1) + 100 * mid + 20 * leaf + 2,
+					  5);
 				assert_int_equal(chain__event(b->c, &ev), 0);
 			}
 			ev = span(b, "mid", 1000 * (outer + 1) + 100 * mid + 1, 90);
@@ -237,11 +241,17 @@ static void times_out_of_order_go_to_a_further_stream(void **state)
 static void joins_arguments_of_begin_and_end(void **state)
 {
 	struct bench *b = bench__new();
-	struct event_arg in = { .key = strpool__ids(b->pool, "in"), .type = ARG_STR, .len = 5, .str = "hello" };
-	struct event_arg out = { .key = strpool__ids(b->pool, "out"), .type = ARG_STR, .len = 3, .str = "bye" };
+	struct event_arg in = {
+		.key = strpool__ids(b->pool, "in"), .type = ARG_STR, .len = 5, .str = "hello"
+	};
+	struct event_arg out = {
+		.key = strpool__ids(b->pool, "out"), .type = ARG_STR, .len = 3, .str = "bye"
+	};
 	struct event ev = span(b, "a", 100, 0);
 	char filler[1000];
-	struct event_arg big = { .key = in.key, .type = ARG_STR, .len = sizeof(filler), .str = filler };
+	struct event_arg big = {
+		.key = in.key, .type = ARG_STR, .len = sizeof(filler), .str = filler
+	};
 	struct seen s[300];
 
 	(void)state;
@@ -251,7 +261,9 @@ static void joins_arguments_of_begin_and_end(void **state)
 	assert_int_equal(chain__begin(b->c, 0, &ev), 0);
 	/* Text in between moves the memory that holds "hello". */
 	for (int i = 0; i < 200; i++) {
-		struct event x = { .kind = EV_INSTANT, .ts = 101 + i, .name = ev.name, .nargs = 1, .args = &big };
+		struct event x = {
+			.kind = EV_INSTANT, .ts = 101 + i, .name = ev.name, .nargs = 1, .args = &big
+		};
 
 		assert_int_equal(chain__event(b->c, &x), 0);
 	}

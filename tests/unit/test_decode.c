@@ -31,7 +31,9 @@ static void batch__start(struct batch *b, uint64_t from)
 	memset(b, 0, sizeof(*b));
 	b->b.hdr.kind = W_BATCH;
 	b->b.hdr.ts = T0 + 900000;
-	b->b.task = (struct wire_task){ .tgid = 0x3ffffff0, .tid = 0x3ffffff1, .start = 5, .tstart = 6 };
+	b->b.task = (struct wire_task){
+		.tgid = 0x3ffffff0, .tid = 0x3ffffff1, .start = 5, .tstart = 6
+	};
 	b->b.buffer = 0x1000;
 	b->b.born = 1;
 	b->b.from = from;
@@ -44,7 +46,9 @@ static void put(struct batch *b, uint8_t kind, const char *name, uint64_t ts, co
 {
 	uint16_t len = name ? strlen(name) : 0;
 	size_t size = 16 + words * 8 + (name ? (2 + len + 7u) / 8 * 8 : 0);
-	struct clika_rec r = { .size = size, .kind = kind, .flags = name ? CLIKA_RECF_INLINE : 0, .ts = ts };
+	struct clika_rec r = {
+		.size = size, .kind = kind, .flags = name ? CLIKA_RECF_INLINE : 0, .ts = ts
+	};
 	uint8_t *p = b->data + b->len;
 
 	memset(p, 0, size);
@@ -98,7 +102,8 @@ static size_t read_back(struct decode_bench *d, struct seen *s, size_t max)
 		assert_int_equal(block_reader__init(&br, r, i), 0);
 		while (block_reader__next(&br, &ev) == 1) {
 			assert_true(n < max);
-			snprintf(s[n].name, sizeof(s[n].name), "%s", strpool__str(recording__names(r), ev.name));
+			snprintf(s[n].name, sizeof(s[n].name), "%s",
+				 strpool__str(recording__names(r), ev.name));
 			s[n].ts = ev.ts;
 			s[n].dur = ev.dur;
 			s[n++].flags = ev.flags;
@@ -273,8 +278,10 @@ static void redaction_leaves_no_text_of_an_argument(void **state)
 	struct decode_bench d;
 	struct batch b;
 	uint8_t *p;
-	struct clika_rec r = { .size = 16 + 8 + 8 + 16, .kind = CLIKA_REC_INSTANT,
-			       .flags = CLIKA_RECF_INLINE | 1, .ts = T0 + 1 };
+	struct clika_rec r = { .size = 16 + 8 + 8 + 16,
+			       .kind = CLIKA_REC_INSTANT,
+			       .flags = CLIKA_RECF_INLINE | 1,
+			       .ts = T0 + 1 };
 	struct clika_rec_arg a = { .type = CLIKA_ARG_STR, .len = 11 };
 	uint16_t len = 1;
 	char file[8192];

@@ -86,7 +86,8 @@ static int attacher__rings(struct attacher *a, struct clika_error *err)
 
 	for (unsigned i = 0; i < a->n_rings; i++) {
 		snprintf(name, sizeof(name), "clika_ring%u", i & 0xff);
-		a->ring_fds[i] = bpf_map_create(BPF_MAP_TYPE_RINGBUF, name, 0, 0, a->ring_bytes, NULL);
+		a->ring_fds[i] =
+			bpf_map_create(BPF_MAP_TYPE_RINGBUF, name, 0, 0, a->ring_bytes, NULL);
 		if (a->ring_fds[i] < 0)
 			return error__set(err, -errno, "cannot make a ring buffer of %zu KiB: %s",
 					  a->ring_bytes >> 10, strerror(errno));
@@ -110,9 +111,11 @@ static void attacher__choose(struct attacher *a, const struct features *f)
 	struct clika_bpf *s = a->skel;
 
 	if (f->multi_uprobe) {
-		bpf_program__set_expected_attach_type(s->progs.probe_batch, ATTACH_TYPE_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(s->progs.probe_batch,
+						      ATTACH_TYPE_UPROBE_MULTI);
 		bpf_program__set_expected_attach_type(s->progs.probe_hit, ATTACH_TYPE_UPROBE_MULTI);
-		bpf_program__set_expected_attach_type(s->progs.probe_call, ATTACH_TYPE_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(s->progs.probe_call,
+						      ATTACH_TYPE_UPROBE_MULTI);
 		a->multi = true;
 	}
 	bpf_program__set_autoload(s->progs.twin_batch, false);
@@ -147,15 +150,18 @@ int attacher__new(const struct features *f, const struct attach_opts *o, struct 
 	memset(a->ring_fds, -1, sizeof(a->ring_fds));
 	a->skel = clika_bpf__open();
 	if (!a->skel) {
-		ret = error__set(err, -errno, "cannot open the built-in BPF object: %s", strerror(errno));
+		ret = error__set(err, -errno, "cannot open the built-in BPF object: %s",
+				 strerror(errno));
 		goto out;
 	}
 	attacher__configure(a, o);
 	attacher__choose(a, f);
 	ret = clika_bpf__load(a->skel);
 	if (ret) {
-		error__set(err, ret, "the kernel refuses the BPF programs: %s; `clika-bpf-prof doctor` "
-			   "tells what is missing, -v shows the verifier's words", strerror(-ret));
+		error__set(err, ret,
+			   "the kernel refuses the BPF programs: %s; `clika-bpf-prof doctor` "
+			   "tells what is missing, -v shows the verifier's words",
+			   strerror(-ret));
 		goto out;
 	}
 	ret = attacher__rings(a, err);
@@ -228,8 +234,9 @@ static int prog_fd(const struct attacher *a, enum probe_family family)
 	}
 }
 
-static int attach_multi(struct attacher *a, int prog, const char *path, const struct probe_site *sites,
-			size_t n, pid_t pid, struct clika_error *err)
+static int attach_multi(struct attacher *a, int prog, const char *path,
+			const struct probe_site *sites, size_t n, pid_t pid,
+			struct clika_error *err)
 {
 	uint64_t *words = calloc(n * 3, sizeof(*words));
 	struct multi_attr attr = { .prog_fd = prog, .attach_type = ATTACH_TYPE_UPROBE_MULTI };
@@ -281,7 +288,8 @@ static int attach_single(struct attacher *a, int prog, const char *path, const s
 	pe.config1 = (uint64_t)(uintptr_t)path;
 	pe.config2 = s->offset;
 	pe.config = s->semaphore << 32; /* ref_ctr_offset: upper half, by the PMU's format file */
-	ev = syscall(__NR_perf_event_open, &pe, pid ? pid : -1, pid ? -1 : 0, -1, PERF_FLAG_FD_CLOEXEC);
+	ev = syscall(__NR_perf_event_open, &pe, pid ? pid : -1, pid ? -1 : 0, -1,
+		     PERF_FLAG_FD_CLOEXEC);
 	if (ev < 0)
 		return -errno;
 	lo.perf_event.bpf_cookie = s->cookie;
@@ -299,8 +307,8 @@ static int attach_single(struct attacher *a, int prog, const char *path, const s
 	return ret;
 }
 
-int attacher__attach(struct attacher *a, enum probe_family family, int fd, const struct probe_site *sites,
-		     size_t n, pid_t pid, struct clika_error *err)
+int attacher__attach(struct attacher *a, enum probe_family family, int fd,
+		     const struct probe_site *sites, size_t n, pid_t pid, struct clika_error *err)
 {
 	size_t had = a->n_links;
 	int prog = prog_fd(a, family), type, ret;
@@ -341,7 +349,8 @@ int attacher__target_add(struct attacher *a, pid_t pid, uint64_t start)
 	struct wire_target t = { .start = start, .taken = 1 };
 	uint32_t key = pid;
 
-	return bpf_map_update_elem(bpf_map__fd(a->skel->maps.targets), &key, &t, BPF_ANY) ? -errno : 0;
+	return bpf_map_update_elem(bpf_map__fd(a->skel->maps.targets), &key, &t, BPF_ANY) ? -errno
+											  : 0;
 }
 
 int attacher__target_del(struct attacher *a, pid_t pid)
@@ -366,7 +375,9 @@ int attacher__quiesce(struct attacher *a)
 	__atomic_store_n(&a->skel->bss->stopped, 1, __ATOMIC_SEQ_CST);
 	/* Changing a map in a map waits for every program that may still use the old one; uprobe
 	 * programs run inside that same grace period. */
-	return bpf_map_update_elem(bpf_map__fd(a->skel->maps.rings), &zero, &a->ring_fds[0], 0) ? -errno : 0;
+	return bpf_map_update_elem(bpf_map__fd(a->skel->maps.rings), &zero, &a->ring_fds[0], 0)
+		       ? -errno
+		       : 0;
 }
 
 size_t attacher__targets(const struct attacher *a)
@@ -405,7 +416,8 @@ int attacher__buffer_add(struct attacher *a, pid_t tid, uint64_t addr, uint32_t 
 
 int attacher__site_set(struct attacher *a, uint32_t index, const struct wire_site *s)
 {
-	return bpf_map_update_elem(bpf_map__fd(a->skel->maps.sites), &index, s, BPF_ANY) ? -errno : 0;
+	return bpf_map_update_elem(bpf_map__fd(a->skel->maps.sites), &index, s, BPF_ANY) ? -errno
+											 : 0;
 }
 
 uint32_t attacher__max_sites(const struct attacher *a)
@@ -520,7 +532,8 @@ int attacher__tasks(struct attacher *a, int (*fn)(void *ctx, const struct wire_t
 	int ret;
 
 	if (!link)
-		return error__set(err, -errno, "cannot list tasks through BPF: %s", strerror(errno));
+		return error__set(err, -errno, "cannot list tasks through BPF: %s",
+				  strerror(errno));
 	it = bpf_iter_create(bpf_link__fd(link));
 	if (it < 0)
 		ret = error__set(err, -errno, "cannot list tasks through BPF: %s", strerror(errno));

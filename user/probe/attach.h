@@ -15,8 +15,8 @@ struct attacher;
 struct attach_opts {
 	size_t ring_bytes; /* each; a power of two, at least one page */
 	bool system, follow;
-	int64_t uid;       /* -1 = any */
-	const char *comm;  /* NAME or NAME*; NULL = any */
+	int64_t uid;        /* -1 = any */
+	const char *comm;   /* NAME or NAME*; NULL = any */
 	uint64_t cgroup_id; /* 0 = any */
 	unsigned cgroup_level;
 	const struct logger *log;
@@ -39,8 +39,8 @@ int attacher__hooks(struct attacher *a, struct clika_error *err);
  * @pid: 0 = in every process that maps it (the process set in BPF decides), else only there.
  * Returns the number of links made, or an error; then none stays. @done counts sites for progress.
  */
-int attacher__attach(struct attacher *a, enum probe_family family, int fd, const struct probe_site *sites,
-		     size_t n, pid_t pid, struct clika_error *err);
+int attacher__attach(struct attacher *a, enum probe_family family, int fd,
+		     const struct probe_site *sites, size_t n, pid_t pid, struct clika_error *err);
 /* Single probes: slow to take off (about 0.1 s each), so callers limit them. */
 bool attacher__has_multi(const struct attacher *a);
 size_t attacher__n_links(const struct attacher *a);
@@ -69,7 +69,8 @@ int attacher__losses(const struct attacher *a,
 int attacher__tasks(struct attacher *a, int (*fn)(void *ctx, const struct wire_task_info *t),
 		    void *ctx, struct clika_error *err);
 /* Number of the task in the loader's own pid namespace, 0 = not visible. */
-uint32_t attacher__level(const struct attacher *a); /* depth of that namespace, 0 = the initial one */
+uint32_t
+attacher__level(const struct attacher *a); /* depth of that namespace, 0 = the initial one */
 uint32_t attacher__local_pid(const struct attacher *a, const struct wire_task_info *t);
 
 /* Closes links with progress, then maps and programs. NULL is fine. */

@@ -85,7 +85,8 @@ static uint64_t stat_key(const struct stat *st)
 {
 	uint64_t a = hash__mix(((uint64_t)st->st_dev << 32) ^ st->st_dev, st->st_ino);
 
-	return hash__mix(a, hash__mix(st->st_ctim.tv_sec * NSEC_PER_SEC + st->st_ctim.tv_nsec, st->st_size));
+	return hash__mix(a, hash__mix(st->st_ctim.tv_sec * NSEC_PER_SEC + st->st_ctim.tv_nsec,
+				      st->st_size));
 }
 
 static int files__judge(struct files *f, int fd, const char *path, struct probed_file **out,
@@ -100,7 +101,8 @@ static int files__judge(struct files *f, int fd, const char *path, struct probed
 	p->path = strdup(path);
 	p->number = f->n_files;
 	if (p->fd < 0 || !p->path) {
-		ret = error__set(err, p->fd < 0 ? -errno : -ENOMEM, "%s: %s", path, strerror(errno));
+		ret = error__set(err, p->fd < 0 ? -errno : -ENOMEM, "%s: %s", path,
+				 strerror(errno));
 		goto drop;
 	}
 	ret = elf_file__open(fd, path, &p->elf, err);
@@ -138,7 +140,8 @@ static int files__add(struct files *f, struct probed_file *p)
 	return 0;
 }
 
-int files__opened(struct files *f, int fd, const char *path, uint32_t *number, struct clika_error *err)
+int files__opened(struct files *f, int fd, const char *path, uint32_t *number,
+		  struct clika_error *err)
 {
 	struct probed_file *p = NULL;
 	struct stat st;

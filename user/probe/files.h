@@ -15,9 +15,9 @@ enum site_role { ROLE_MARKER, ROLE_USDT };
 /* A single-hit marker, by the index that its records carry. */
 struct hit_site {
 	enum site_role role;
-	uint8_t rec_kind;   /* ROLE_MARKER: CLIKA_REC_ kind */
-	bool with_args;     /* ROLE_MARKER: the variant with typed arguments */
-	bool is_end;        /* span_end */
+	uint8_t rec_kind; /* ROLE_MARKER: CLIKA_REC_ kind */
+	bool with_args;   /* ROLE_MARKER: the variant with typed arguments */
+	bool is_end;      /* span_end */
 	char *provider, *name;
 	uint32_t file;
 	uint8_t n_args;
@@ -49,9 +49,9 @@ struct files_opts {
 	bool markers;
 	const char *const *probes; /* "LIB-GLOB:FUNC-GLOB" */
 	size_t n_probes;
-	const char *const *usdts;  /* "[LIB-GLOB:]PROVIDER:NAME[(N:str,...)]" */
+	const char *const *usdts; /* "[LIB-GLOB:]PROVIDER:NAME[(N:str,...)]" */
 	size_t n_usdts;
-	pid_t only_pid;            /* links bound to this process; 0 = the process set in BPF decides */
+	pid_t only_pid; /* links bound to this process; 0 = the process set in BPF decides */
 	unsigned max_single_funcs; /* functions at most where every probe costs a link */
 	/* A file with something to say about it: "late" and "refused" become warnings. */
 	void (*warn)(void *ctx, const char *code, const char *text);
@@ -69,7 +69,8 @@ void files__free(struct files *f);
 int files__mapped(struct files *f, pid_t pid, const struct proc_map *m, uint32_t *number,
 		  struct clika_error *err);
 /* The same for an open descriptor (a command before it runs). */
-int files__opened(struct files *f, int fd, const char *path, uint32_t *number, struct clika_error *err);
+int files__opened(struct files *f, int fd, const char *path, uint32_t *number,
+		  struct clika_error *err);
 /* A mapping seen in an event: true when this very file is known to have nothing to probe. */
 bool files__is_dull(const struct files *f, uint32_t maj, uint32_t min, uint64_t ino, uint64_t gen);
 void files__set_dull(struct files *f, uint32_t maj, uint32_t min, uint64_t ino, uint64_t gen);

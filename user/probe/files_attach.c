@@ -113,8 +113,8 @@ static const struct simple_marker *simple__find(const char *name, int n_args)
 	return NULL;
 }
 
-static int hit__add(struct plan *pl, const struct usdt_site *u, const struct wire_spec *specs, int n,
-		    const struct simple_marker *m, uint16_t str_mask)
+static int hit__add(struct plan *pl, const struct usdt_site *u, const struct wire_spec *specs,
+		    int n, const struct simple_marker *m, uint16_t str_mask)
 {
 	struct files *f = pl->f;
 	struct wire_site ws = { .kind = m ? SITE_MARKER : SITE_USDT, .n_specs = n };
@@ -196,29 +196,37 @@ static int plan_usdt(void *ctx, const struct usdt_site *u)
 	if (!ours && !usdt__wanted(pl, u, &str_mask))
 		return 0;
 	if (!u->is_nop) {
-		files__warn(pl->f, "marker-refused", "%s: marker %s:%s is not on a nop that is safe to probe%s",
-			    pl->p->path, u->provider, u->name,
-			    u->is_nop5 ? " (a 5-byte nop: probing it would overwrite the target's stack)" : "");
+		files__warn(
+			pl->f, "marker-refused",
+			"%s: marker %s:%s is not on a nop that is safe to probe%s", pl->p->path,
+			u->provider, u->name,
+			u->is_nop5
+				? " (a 5-byte nop: probing it would overwrite the target's stack)"
+				: "");
 		return 0;
 	}
 	n = argspec__parse(elf_file__ident(pl->p->elf)->machine, u->args, specs, &err);
 	if (n < 0) {
-		files__warn(pl->f, "marker-refused", "%s: marker %s:%s: %s", pl->p->path, u->provider,
-			    u->name, err.msg);
+		files__warn(pl->f, "marker-refused", "%s: marker %s:%s: %s", pl->p->path,
+			    u->provider, u->name, err.msg);
 		return 0;
 	}
 	if (ours) {
 		m = simple__find(u->name, n);
 		if (!m) {
-			files__warn(pl->f, "marker-unknown", "%s: marker clika:%s with %d arguments is not one "
-				    "of this version's", pl->p->path, u->name, n);
+			files__warn(pl->f, "marker-unknown",
+				    "%s: marker clika:%s with %d arguments is not one "
+				    "of this version's",
+				    pl->p->path, u->name, n);
 			return 0;
 		}
 	}
 	ret = hit__add(pl, u, specs, n, m, str_mask);
 	if (ret == -ENOSPC) {
-		files__warn(pl->f, "too-many-markers", "%s: more than %u single-hit markers: the rest is "
-			    "left out", pl->p->path, attacher__max_sites(pl->f->o.attacher));
+		files__warn(pl->f, "too-many-markers",
+			    "%s: more than %u single-hit markers: the rest is "
+			    "left out",
+			    pl->p->path, attacher__max_sites(pl->f->o.attacher));
 		return 1;
 	}
 	pl->err = ret;
@@ -240,7 +248,8 @@ static int attach_hits(struct files *f, struct probed_file *p, struct clika_erro
 		ret = pl.err;
 	}
 	if (!ret && pl.n)
-		ret = attacher__attach(f->o.attacher, PROBE_HIT, p->fd, pl.sites, pl.n, f->o.only_pid, err);
+		ret = attacher__attach(f->o.attacher, PROBE_HIT, p->fd, pl.sites, pl.n,
+				       f->o.only_pid, err);
 	if (ret >= 0) {
 		p->n_hits = pl.n;
 		f->n_sites += pl.n;
@@ -263,8 +272,10 @@ static int plan_func(void *ctx, const struct elf_func *fu)
 	int ret;
 
 	if (!attacher__has_multi(f->o.attacher) && f->n_funcs >= f->o.max_single_funcs) {
-		files__warn(f, "too-many-functions", "this kernel takes probes off one by one (about 0.1 s "
-			    "each): only the first %u functions are probed", f->o.max_single_funcs);
+		files__warn(f, "too-many-functions",
+			    "this kernel takes probes off one by one (about 0.1 s "
+			    "each): only the first %u functions are probed",
+			    f->o.max_single_funcs);
 		return 1;
 	}
 	sites = calloc(1, sizeof(*sites));
@@ -296,7 +307,8 @@ static int plan_func(void *ctx, const struct elf_func *fu)
 		/* A function of one instruction: its entry is its return, and one place takes one probe. */
 		if (sites->exits[i] != sites->entry)
 			ret = plan__add(pl, sites->exits[i], 0,
-					f->n_funcs | COOKIE_RETURN | (sites->tail_exit[i] ? COOKIE_TAIL : 0));
+					f->n_funcs | COOKIE_RETURN |
+						(sites->tail_exit[i] ? COOKIE_TAIL : 0));
 	free(sites);
 	if (ret) {
 		free(fp->name);
@@ -327,7 +339,8 @@ static int attach_funcs(struct files *f, struct probed_file *p, struct clika_err
 			continue;
 		ret = elf_file__functions(p->elf, pl.pattern->func, plan_func, &pl, &skips, err);
 		if (ret == -ENODATA) {
-			files__warn(f, "stripped", "%s: %s", p->path, err ? err->msg : "no symbols");
+			files__warn(f, "stripped", "%s: %s", p->path,
+				    err ? err->msg : "no symbols");
 			ret = 0;
 		} else if (ret >= 0) {
 			ret = pl.err;
@@ -339,11 +352,14 @@ static int attach_funcs(struct files *f, struct probed_file *p, struct clika_err
 		for (size_t i = 0; i < pl.n; i++)
 			if (!n || pl.sites[n - 1].offset != pl.sites[i].offset)
 				pl.sites[n++] = pl.sites[i];
-		ret = attacher__attach(f->o.attacher, PROBE_CALL, p->fd, pl.sites, n, f->o.only_pid, err);
+		ret = attacher__attach(f->o.attacher, PROBE_CALL, p->fd, pl.sites, n, f->o.only_pid,
+				       err);
 	}
 	if (skips.ifunc)
-		files__warn(f, "ifunc-skipped", "%s: %u indirect functions left alone (a probe would sit on "
-			    "their resolver)", p->path, skips.ifunc);
+		files__warn(f, "ifunc-skipped",
+			    "%s: %u indirect functions left alone (a probe would sit on "
+			    "their resolver)",
+			    p->path, skips.ifunc);
 	free(pl.sites);
 	if (ret < 0)
 		return ret;
@@ -359,9 +375,11 @@ int files__attach(struct files *f, struct probed_file *p, struct clika_error *er
 	if (f->o.markers) {
 		ret = elf_file__clika(p->elf, &p->note, err);
 		if (ret < 0) {
-			files__warn(f, "bad-notes", "%s: %s", p->path, err ? err->msg : strerror(-ret));
+			files__warn(f, "bad-notes", "%s: %s", p->path,
+				    err ? err->msg : strerror(-ret));
 		} else if (ret > 0 && p->note.abi != CLIKA_ABI_VERSION) {
-			files__warn(f, "marker-version", "%s: markers of ABI %u, this loader knows %u", p->path,
+			files__warn(f, "marker-version",
+				    "%s: markers of ABI %u, this loader knows %u", p->path,
 				    p->note.abi, CLIKA_ABI_VERSION);
 		} else if (ret > 0) {
 			ret = attach_batch(f, p, err);

@@ -65,23 +65,26 @@ int mmaps__new(struct mmaps **out, struct clika_error *err)
 		if (r->fd < 0) {
 			if (errno == ENODEV) /* this CPU is offline */
 				continue;
-			ret = error__set(err, -errno, "cannot watch new mappings on CPU %ld: %s", cpu,
-					 strerror(errno));
+			ret = error__set(err, -errno, "cannot watch new mappings on CPU %ld: %s",
+					 cpu, strerror(errno));
 			goto out;
 		}
-		r->page = mmap(NULL, (RING_PAGES + 1) * m->page_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			       r->fd, 0);
+		r->page = mmap(NULL, (RING_PAGES + 1) * m->page_size, PROT_READ | PROT_WRITE,
+			       MAP_SHARED, r->fd, 0);
 		if (r->page == MAP_FAILED) {
 			r->page = NULL;
 			ret = -errno;
 			close(r->fd);
-			error__set(err, ret, "cannot map the event buffer of CPU %ld: %s (the kernel's "
-				   "limit is kernel.perf_event_mlock_kb)", cpu, strerror(-ret));
+			error__set(err, ret,
+				   "cannot map the event buffer of CPU %ld: %s (the kernel's "
+				   "limit is kernel.perf_event_mlock_kb)",
+				   cpu, strerror(-ret));
 			goto out;
 		}
 		m->n++;
 		if (epoll_ctl(m->epoll, EPOLL_CTL_ADD, r->fd, &ev)) {
-			ret = error__set(err, -errno, "cannot wait for events: %s", strerror(errno));
+			ret = error__set(err, -errno, "cannot wait for events: %s",
+					 strerror(errno));
 			goto out;
 		}
 	}
@@ -138,12 +141,21 @@ static void mmaps__record(struct mmaps *m, const struct perf_event_header *h,
 		return;
 	memcpy(&b, p, sizeof(b));
 	m->rec[h->size - 1] = 0;
-	e = (struct mmap_event){ b.pid, b.tid, b.addr, b.len, b.pgoff, b.maj, b.min, b.ino,
-				 b.ino_generation, (const char *)p + sizeof(b) };
+	e = (struct mmap_event){ b.pid,
+				 b.tid,
+				 b.addr,
+				 b.len,
+				 b.pgoff,
+				 b.maj,
+				 b.min,
+				 b.ino,
+				 b.ino_generation,
+				 (const char *)p + sizeof(b) };
 	fn(ctx, &e);
 }
 
-static void ring__copy(const struct mmaps *m, const struct mmap_ring *r, uint64_t at, void *to, size_t n)
+static void ring__copy(const struct mmaps *m, const struct mmap_ring *r, uint64_t at, void *to,
+		       size_t n)
 {
 	const uint8_t *data = (const uint8_t *)r->page + m->page_size;
 	size_t size = RING_PAGES * m->page_size, off = at % size;

@@ -14,7 +14,8 @@ int probe_pattern__parse(const char *text, struct probe_pattern *p, struct clika
 	if (!colon || colon == text || !colon[1] || colon[1] == ':')
 		return error__set(err, -EINVAL,
 				  "--probe '%s': give LIBRARY:FUNCTION, both may be globs, "
-				  "like 'libllama*:llama_decode'", text);
+				  "like 'libllama*:llama_decode'",
+				  text);
 	p->lib = strndup(text, colon - text);
 	p->func = strdup(colon + 1);
 	if (!p->lib || !p->func) {
@@ -42,13 +43,14 @@ static int parse_strings(const char *text, const char *at, uint16_t *mask, struc
 		    (end[4] != ',' && end[4] != ')'))
 			return error__set(err, -EINVAL,
 					  "--usdt '%s': arguments are told like (0:str,2:str), "
-					  "numbered from 0 to %d", text, WIRE_MAX_ARGS - 1);
+					  "numbered from 0 to %d",
+					  text, WIRE_MAX_ARGS - 1);
 		*mask |= 1u << n;
 		at = end + 4 + (end[4] == ',');
 	}
 	if (at[0] != ')' || at[1])
-		return error__set(err, -EINVAL, "--usdt '%s': the argument list is not closed at the end",
-				  text);
+		return error__set(err, -EINVAL,
+				  "--usdt '%s': the argument list is not closed at the end", text);
 	return 0;
 }
 
@@ -72,7 +74,8 @@ int usdt_pattern__parse(const char *text, struct usdt_pattern *p, struct clika_e
 	second = first ? strchr(first + 1, ':') : NULL;
 	if (!first || first == head || !first[1] || (second && (second == first + 1 || !second[1])))
 		return error__set(err, -EINVAL,
-				  "--usdt '%s': give PROVIDER:NAME or LIBRARY:PROVIDER:NAME, all may be globs",
+				  "--usdt '%s': give PROVIDER:NAME or LIBRARY:PROVIDER:NAME, all "
+				  "may be globs",
 				  text);
 	if (second) {
 		p->lib = strndup(head, first - head);

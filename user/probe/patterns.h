@@ -14,7 +14,7 @@ struct probe_pattern {
 
 struct usdt_pattern {
 	const char *text;
-	char *lib;        /* NULL = any file */
+	char *lib; /* NULL = any file */
 	char *provider, *name;
 	uint16_t str_mask; /* arguments that are C strings */
 	size_t matched;

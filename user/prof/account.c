@@ -11,7 +11,9 @@ static void cpu_losses(void *ctx, int cpu, const struct wire_stats *st)
 	struct clika_recorder *r = ctx;
 
 	for (unsigned cause = 1; cause < WL_CAUSES && cause < LOSS_CAUSE_COUNT; cause++) {
-		struct loss_info l = { .process = UINT32_MAX, .cpu = cpu, .cause = cause,
+		struct loss_info l = { .process = UINT32_MAX,
+				       .cpu = cpu,
+				       .cause = cause,
 				       .records = st->lost[cause] };
 
 		if (l.records)
@@ -53,8 +55,8 @@ static uint64_t kernel_lost(const struct wire_stats *st)
 	return n;
 }
 
-static void totals(const struct clika_recorder *r, const struct wire_stats *st, struct count_info *c,
-		   uint64_t *unknown)
+static void totals(const struct clika_recorder *r, const struct wire_stats *st,
+		   struct count_info *c, uint64_t *unknown)
 {
 	const struct decoder_counts *n = decoder__counts(r->decoder);
 
@@ -77,9 +79,13 @@ void recorder__totals(const struct clika_recorder *r, struct count_info *c, uint
 		totals(r, &st, c, unknown);
 }
 
-static void own_loss(struct clika_recorder *r, enum loss_cause cause, uint64_t records, uint64_t at_most)
+static void own_loss(struct clika_recorder *r, enum loss_cause cause, uint64_t records,
+		     uint64_t at_most)
 {
-	struct loss_info l = { .process = UINT32_MAX, .cpu = -1, .cause = cause, .records = records,
+	struct loss_info l = { .process = UINT32_MAX,
+			       .cpu = -1,
+			       .cause = cause,
+			       .records = records,
 			       .at_most = at_most };
 
 	/* Zero is said too: absence would not be zero. */
@@ -109,21 +115,26 @@ void recorder__account(struct clika_recorder *r, bool final)
 	if (!final)
 		return;
 	if (c.emitted != c.recorded + c.lost) {
-		snprintf(text, sizeof(text), "the account does not come out even: emitted %llu, recorded %llu, "
-			 "lost %llu", (unsigned long long)c.emitted, (unsigned long long)c.recorded,
+		snprintf(text, sizeof(text),
+			 "the account does not come out even: emitted %llu, recorded %llu, "
+			 "lost %llu",
+			 (unsigned long long)c.emitted, (unsigned long long)c.recorded,
 			 (unsigned long long)c.lost);
 		writer__warning(r->w, "account", text);
 		logger__log(&r->log, LOG_WARN, "account", "%s", text);
 	}
 	if (st.map_full) {
-		snprintf(text, sizeof(text), "a BPF map was full %llu times (targets or buffers): processes "
+		snprintf(text, sizeof(text),
+			 "a BPF map was full %llu times (targets or buffers): processes "
 			 "beyond it are not recorded or not drained when they are killed",
 			 (unsigned long long)st.map_full);
 		writer__warning(r->w, "map-full", text);
 	}
 	if (st.life_lost) {
-		snprintf(text, sizeof(text), "%llu notices of process life found no ring space: names and ends "
-			 "of some threads may be missing", (unsigned long long)st.life_lost);
+		snprintf(text, sizeof(text),
+			 "%llu notices of process life found no ring space: names and ends "
+			 "of some threads may be missing",
+			 (unsigned long long)st.life_lost);
 		writer__warning(r->w, "life-lost", text);
 	}
 }

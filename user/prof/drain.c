@@ -65,8 +65,10 @@ static int harvest_process(void *ctx, struct person_process *proc)
 			if (ret == -ESRCH || ret == -EPERM)
 				return 0;
 			if (ret == -ETIMEDOUT) {
-				writer__warning(r->w, "target-stuck", "memory of a target could not be read in "
-						"time; what its threads had not handed over is missing");
+				writer__warning(
+					r->w, "target-stuck",
+					"memory of a target could not be read in "
+					"time; what its threads had not handed over is missing");
 				return 0;
 			}
 			/* The same memory under a new owner is another buffer; a library that was unloaded
@@ -76,14 +78,21 @@ static int harvest_process(void *ctx, struct person_process *proc)
 			decoder__dropped(r->decoder, b, s.dropped);
 			ret = 0;
 			if ((!b->positioned || s.head > b->expected) &&
-			    harvest__read(proc->lpid, &s, b->positioned ? b->expected : s.flushed, &h) == 1) {
+			    harvest__read(proc->lpid, &s, b->positioned ? b->expected : s.flushed,
+					  &h) == 1) {
 				/* What was handed over before these bytes may still lie in the ring. */
 				ret = recorder__drain(r, NULL);
+				/* The drain may have made this buffer's entry give way. */
+				b = people__buffer(r->people, th, s.addr, s.born);
+				if (!b)
+					return -ENOMEM;
 				if (!ret)
-					ret = decoder__harvest(r->decoder, th, b, h.from, h.data, h.len);
+					ret = decoder__harvest(r->decoder, th, b, h.from, h.data,
+							       h.len);
 			}
 			for (unsigned i = 0; i < s.depth && !ret; i++)
-				ret = decoder__open(r->decoder, b, i, s.open[i].start, s.open[i].name);
+				ret = decoder__open(r->decoder, b, i, s.open[i].start,
+						    s.open[i].name);
 			if (ret && !r->env.err)
 				r->env.err = ret;
 		}

@@ -34,7 +34,8 @@ int command__find(const char *name, char *path, size_t n, struct clika_error *er
 		snprintf(path, n, "%s", name);
 		if (is_executable_file(path))
 			return 0;
-		return error__set(err, access(name, F_OK) ? -ENOENT : -EACCES, "cannot run '%s': %s", name,
+		return error__set(err, access(name, F_OK) ? -ENOENT : -EACCES,
+				  "cannot run '%s': %s", name,
 				  access(name, F_OK) ? "no such file" : "not an executable file");
 	}
 	if (!dirs)
@@ -86,7 +87,8 @@ static void child(int go, int failed, const char *path, char *const *argv, uid_t
 	_exit(127);
 }
 
-int command__prepare(struct command *c, char *const *argv, uid_t uid, gid_t gid, struct clika_error *err)
+int command__prepare(struct command *c, char *const *argv, uid_t uid, gid_t gid,
+		     struct clika_error *err)
 {
 	int go[2] = { -1, -1 }, failed[2] = { -1, -1 };
 	char path[4096];

@@ -37,7 +37,8 @@ int prof_error__set(struct clika_prof_error *to, int code, const struct clika_er
 {
 	if (to) {
 		to->code = code;
-		snprintf(to->msg, sizeof(to->msg), "%s", from && from->msg[0] ? from->msg : strerror(-code));
+		snprintf(to->msg, sizeof(to->msg), "%s",
+			 from && from->msg[0] ? from->msg : strerror(-code));
 	}
 	return code;
 }
@@ -64,21 +65,27 @@ static int check_opts(const struct clika_recorder_opts *o, struct clika_error *e
 	const char *star;
 
 	if (o->sz < sizeof(*o))
-		return error__set(err, -EINVAL, "clika_recorder_opts: size %zu is not this library's %zu", o->sz,
+		return error__set(err, -EINVAL,
+				  "clika_recorder_opts: size %zu is not this library's %zu", o->sz,
 				  sizeof(*o));
 	if (o->target == CLIKA_TARGET_PIDS && !o->n_pids)
 		return error__set(err, -EINVAL, "no process is named");
 	if (o->target == CLIKA_TARGET_COMMAND && (!o->argv || !o->argv[0]))
 		return error__set(err, -EINVAL, "no command is given");
 	if (o->retprobe)
-		return error__set(err, -ENOTSUP, "return probes are not offered: a C++ exception that passes one "
-				  "ends the process; ends are found on return instructions instead");
+		return error__set(
+			err, -ENOTSUP,
+			"return probes are not offered: a C++ exception that passes one "
+			"ends the process; ends are found on return instructions instead");
 	star = o->comm ? strpbrk(o->comm, "*?[") : NULL;
 	if (star && (*star != '*' || star[1]))
-		return error__set(err, -EINVAL, "command name filter '%s': NAME or NAME*, since the kernel side "
-				  "decides it", o->comm);
+		return error__set(err, -EINVAL,
+				  "command name filter '%s': NAME or NAME*, since the kernel side "
+				  "decides it",
+				  o->comm);
 	if (o->no_markers && !o->n_probes && !o->n_usdts)
-		return error__set(err, -EINVAL, "nothing to record: markers are left out and no probe is named");
+		return error__set(err, -EINVAL,
+				  "nothing to record: markers are left out and no probe is named");
 	return 0;
 }
 
@@ -137,7 +144,9 @@ static char *describe_targets(const struct clika_recorder_opts *o)
 
 static int open_writer(struct clika_recorder *r, struct clika_error *err)
 {
-	struct writer_opts wo = { .owner = r->o.owner, .group = r->o.group, .max_bytes = r->o.max_bytes,
+	struct writer_opts wo = { .owner = r->o.owner,
+				  .group = r->o.group,
+				  .max_bytes = r->o.max_bytes,
 				  .drop_oldest = r->o.drop_oldest };
 	struct recording_meta m = { 0 };
 	struct clock_anchor now;
@@ -168,8 +177,9 @@ static int open_writer(struct clika_recorder *r, struct clika_error *err)
 		if (fd < 0)
 			fd = memfd_create("clika-recording", MFD_CLOEXEC);
 		r->recording_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
-		ret = fd < 0 ? error__set(err, -errno, "cannot make an unnamed file: %s", strerror(errno)) :
-			       writer__create_fd(fd, &m, r->pool, &wo, &r->w, err);
+		ret = fd < 0 ? error__set(err, -errno, "cannot make an unnamed file: %s",
+					  strerror(errno))
+			     : writer__create_fd(fd, &m, r->pool, &wo, &r->w, err);
 	}
 	free(m.command);
 	free(m.machine_id);
@@ -209,9 +219,13 @@ static int cgroup_of(const char *path, uint64_t *id, unsigned *level, struct cli
 
 static int open_kernel(struct clika_recorder *r, struct clika_error *err)
 {
-	struct attach_opts ao = { .ring_bytes = power_of_two(r->o.ring_bytes ? r->o.ring_bytes : DEFAULT_RING),
-				  .system = r->o.target == CLIKA_TARGET_SYSTEM, .follow = !r->o.no_follow,
-				  .uid = r->o.uid, .comm = r->o.comm, .log = &r->log };
+	struct attach_opts ao = { .ring_bytes = power_of_two(r->o.ring_bytes ? r->o.ring_bytes
+									     : DEFAULT_RING),
+				  .system = r->o.target == CLIKA_TARGET_SYSTEM,
+				  .follow = !r->o.no_follow,
+				  .uid = r->o.uid,
+				  .comm = r->o.comm,
+				  .log = &r->log };
 	char missing[400];
 	int ret = 0;
 
@@ -225,10 +239,16 @@ static int open_kernel(struct clika_recorder *r, struct clika_error *err)
 
 static int open_stream(struct clika_recorder *r, struct clika_error *err)
 {
-	struct files_opts fo = { .attacher = r->attacher, .log = &r->log, .markers = !r->o.no_markers,
-				 .probes = r->o.probes, .n_probes = r->o.n_probes, .usdts = r->o.usdts,
-				 .n_usdts = r->o.n_usdts, .max_single_funcs = MAX_SINGLE_FUNCS,
-				 .warn = on_warning, .warn_ctx = r };
+	struct files_opts fo = { .attacher = r->attacher,
+				 .log = &r->log,
+				 .markers = !r->o.no_markers,
+				 .probes = r->o.probes,
+				 .n_probes = r->o.n_probes,
+				 .usdts = r->o.usdts,
+				 .n_usdts = r->o.n_usdts,
+				 .max_single_funcs = MAX_SINGLE_FUNCS,
+				 .warn = on_warning,
+				 .warn_ctx = r };
 	struct people_opts po = { .env = &r->env, .redact = r->o.redact };
 	struct decoder_opts d = { .files = NULL, .redact = r->o.redact, .env = &r->env };
 	int ret;
@@ -267,11 +287,13 @@ static int open_waits(struct clika_recorder *r, struct clika_error *err)
 
 	r->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (r->epoll < 0 || epoll_ctl(r->epoll, EPOLL_CTL_ADD, ring__fd(r->ring), &ev))
-		return error__set(err, -errno, "cannot make an epoll descriptor: %s", strerror(errno));
+		return error__set(err, -errno, "cannot make an epoll descriptor: %s",
+				  strerror(errno));
 	ret = mmaps__new(&r->mmaps, err);
 	if (ret) {
 		/* Files that are mapped already can still be recorded. */
-		writer__warning(r->w, "no-mappings", "new mappings cannot be seen: libraries loaded and "
+		writer__warning(r->w, "no-mappings",
+				"new mappings cannot be seen: libraries loaded and "
 				"programs started later are not attached");
 		logger__log(&r->log, LOG_WARN, "attach", "%s", err ? err->msg : "");
 		if (err)
@@ -417,7 +439,8 @@ static int housekeeping(struct clika_recorder *r, struct clika_error *err)
 
 int clika_recorder__poll(struct clika_recorder *r, int timeout_ms, struct clika_prof_error *perr)
 {
-	uint64_t until = clock__boottime_ns() + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms) * NSEC_PER_MSEC;
+	uint64_t until =
+		clock__boottime_ns() + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms) * NSEC_PER_MSEC;
 	struct clika_error err = { 0 };
 	struct epoll_event ev[4];
 	int ret, wait;
@@ -449,9 +472,11 @@ int clika_recorder__fd(const struct clika_recorder *r)
 	return r->epoll;
 }
 
-int64_t clika_recorder__capture_begin(struct clika_recorder *r, const char *tag, struct clika_prof_error *perr)
+int64_t clika_recorder__capture_begin(struct clika_recorder *r, const char *tag,
+				      struct clika_prof_error *perr)
 {
-	uint64_t id = decoder__capture_begin(r->decoder, tag && *tag ? tag : "default", clock__boottime_ns());
+	uint64_t id = decoder__capture_begin(r->decoder, tag && *tag ? tag : "default",
+					     clock__boottime_ns());
 
 	return id ? (int64_t)id : prof_error__set(perr, -ENOMEM, NULL);
 }
@@ -483,7 +508,8 @@ static void warn_unmatched(struct clika_recorder *r)
 	char text[600];
 
 	for (size_t i = 0; (pattern = files__unmatched(r->files, i)); i++) {
-		snprintf(text, sizeof(text), "'%s' matched nothing in any file of the targets", pattern);
+		snprintf(text, sizeof(text), "'%s' matched nothing in any file of the targets",
+			 pattern);
 		writer__warning(r->w, "unmatched", text);
 		logger__log(&r->log, LOG_WARN, "attach", "%s", text);
 	}
@@ -525,8 +551,8 @@ int clika_recorder__stop(struct clika_recorder *r, struct clika_prof_error *perr
 	return ret ? prof_error__set(perr, ret, &err) : 0;
 }
 
-void clika_recorder__free(struct clika_recorder *r, void (*progress)(void *ctx, size_t done, size_t total),
-			  void *ctx)
+void clika_recorder__free(struct clika_recorder *r,
+			  void (*progress)(void *ctx, size_t done, size_t total), void *ctx)
 {
 	if (!r)
 		return;

@@ -11,16 +11,16 @@
 
 /* A process that was asked for, or the command that was started. */
 struct root_target {
-	pid_t pid;       /* in the caller's namespace */
-	int pidfd;       /* -1: looked at by its start time instead */
+	pid_t pid; /* in the caller's namespace */
+	int pidfd; /* -1: looked at by its start time instead */
 	uint64_t start_ticks;
 	bool ended;
 };
 
 struct command {
-	pid_t pid;       /* 0 = none */
-	int go;          /* written to let it exec; -1 when done */
-	int failed;      /* reads the errno of an exec that failed */
+	pid_t pid;  /* 0 = none */
+	int go;     /* written to let it exec; -1 when done */
+	int failed; /* reads the errno of an exec that failed */
 	bool ended;
 	int status;
 };
@@ -50,14 +50,14 @@ struct clika_recorder {
 	struct command command;
 
 	uint64_t attach_ts, start_ts, stop_ts;
-	uint64_t capture;      /* id of the session's own capture, 0 = not open */
-	uint64_t capture_at;   /* opens then */
-	uint64_t pass;         /* drain passes so far */
+	uint64_t capture;    /* id of the session's own capture, 0 = not open */
+	uint64_t capture_at; /* opens then */
+	uint64_t pass;       /* drain passes so far */
 	uint64_t last_flush, last_anchor, last_look;
-	unsigned idle;         /* passes in a row without data */
+	unsigned idle; /* passes in a row without data */
 	size_t pending_limit;
 	bool started, stopped, full, ended;
-	uint64_t extra_lost;   /* records that the writer refused */
+	uint64_t extra_lost; /* records that the writer refused */
 	uint64_t mmaps_lost_told;
 	struct map64 *dead_pidfds;
 };
@@ -76,7 +76,8 @@ bool recorder__targets_left(struct clika_recorder *r);
 void recorder__position_buffers(struct clika_recorder *r, struct person_process *proc);
 
 /* launch.c */
-int command__prepare(struct command *c, char *const *argv, uid_t uid, gid_t gid, struct clika_error *err);
+int command__prepare(struct command *c, char *const *argv, uid_t uid, gid_t gid,
+		     struct clika_error *err);
 int command__find(const char *name, char *path, size_t n, struct clika_error *err);
 /* Lets it become the program; @at_entry is called while it is held at its first instruction, with
  * everything mapped that it needs to start (where the kernel allows holding it). */

@@ -29,8 +29,10 @@ static int add_root(struct clika_recorder *r, pid_t pid, struct clika_error *err
 	int fd = -1;
 
 	if (proc__stat(pid, &st) || st.state == 'Z' || st.state == 'X')
-		return error__set(err, -ESRCH, "no process %d: it has ended, or belongs to another pid "
-				  "namespace", (int)pid);
+		return error__set(err, -ESRCH,
+				  "no process %d: it has ended, or belongs to another pid "
+				  "namespace",
+				  (int)pid);
 	if (proc__is_32bit(pid))
 		return error__set(err, -ENOTSUP, "pid %d is 32-bit, not supported", (int)pid);
 	more = realloc(r->roots, (r->n_roots + 1) * sizeof(*more));
@@ -39,8 +41,8 @@ static int add_root(struct clika_recorder *r, pid_t pid, struct clika_error *err
 	r->roots = more;
 	if (r->n_roots < MAX_PIDFDS)
 		fd = pidfd_open(pid);
-	r->roots[r->n_roots++] = (struct root_target){ .pid = pid, .pidfd = fd,
-						       .start_ticks = st.start_ticks };
+	r->roots[r->n_roots++] =
+		(struct root_target){ .pid = pid, .pidfd = fd, .start_ticks = st.start_ticks };
 	return 0;
 }
 
@@ -75,7 +77,8 @@ int recorder__find_targets(struct clika_recorder *r, struct clika_error *err)
 
 	for (size_t i = 0; i < r->o.n_pids && !ret; i++) {
 		if (r->o.pids[i] == getpid())
-			return error__set(err, -EINVAL, "pid %d is the recorder itself", (int)getpid());
+			return error__set(err, -EINVAL, "pid %d is the recorder itself",
+					  (int)getpid());
 		ret = add_root(r, r->o.pids[i], err);
 	}
 	if (r->command.pid)
@@ -121,7 +124,8 @@ static const struct wire_task_info *find_leader(const struct task_list *l, pid_t
 }
 
 /* The thread of @tgid that calls itself @ns_tid. */
-static const struct wire_task_info *find_thread(const struct task_list *l, uint32_t tgid, uint32_t ns_tid)
+static const struct wire_task_info *find_thread(const struct task_list *l, uint32_t tgid,
+						uint32_t ns_tid)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (l->t[i].task.tgid == tgid && l->t[i].level < WIRE_NS_LEVELS &&
@@ -226,7 +230,8 @@ static int position_buffer(void *ctx, const struct seen_buffer *s)
 	return 0;
 }
 
-static void tell_names(struct clika_recorder *r, struct person_process *proc, const struct seen_names *n)
+static void tell_names(struct clika_recorder *r, struct person_process *proc,
+		       const struct seen_names *n)
 {
 	struct person_thread *th = proc->threads;
 	struct event ev = { .ts = clock__boottime_ns() };
@@ -255,7 +260,8 @@ void recorder__position_buffers(struct clika_recorder *r, struct person_process 
 	for (unsigned i = 0; i < proc->n_objects; i++) {
 		p.file = proc->objects[i].file;
 		memset(&names, 0, sizeof(names));
-		if (harvest__buffers(proc->lpid, proc->objects[i].addr, &names, position_buffer, &p) >= 0)
+		if (harvest__buffers(proc->lpid, proc->objects[i].addr, &names, position_buffer,
+				     &p) >= 0)
 			tell_names(r, proc, &names);
 	}
 	free(p.tasks.t);
@@ -263,7 +269,8 @@ void recorder__position_buffers(struct clika_recorder *r, struct person_process 
 
 /* --- attaching at the start ------------------------------------------------------------------- */
 
-static int add_process(struct clika_recorder *r, struct task_list *tasks, pid_t lpid, struct clika_error *err)
+static int add_process(struct clika_recorder *r, struct task_list *tasks, pid_t lpid,
+		       struct clika_error *err)
 {
 	const struct wire_task_info *t = find_leader(tasks, lpid);
 	struct person_process *proc;
@@ -427,9 +434,14 @@ int recorder__scan_targets(struct clika_recorder *r, struct clika_error *err)
 static void new_mapping(void *ctx, const struct mmap_event *e)
 {
 	struct clika_recorder *r = ctx;
-	struct proc_map m = { .start = e->addr, .end = e->addr + e->len, .offset = e->pgoff,
-			      .dev_major = e->maj, .dev_minor = e->min, .inode = e->ino,
-			      .exec = true, .path = e->path };
+	struct proc_map m = { .start = e->addr,
+			      .end = e->addr + e->len,
+			      .offset = e->pgoff,
+			      .dev_major = e->maj,
+			      .dev_minor = e->min,
+			      .inode = e->ino,
+			      .exec = true,
+			      .path = e->path };
 	size_t had = files__count(r->files);
 	struct person_process *proc;
 	struct clika_error err = { 0 };
@@ -458,8 +470,10 @@ static void new_mapping(void *ctx, const struct mmap_event *e)
 		recorder__position_buffers(r, proc);
 	}
 	if (r->started)
-		logger__log(&r->log, LOG_INFO, "attach", "%s: attached as pid %u mapped it; markers before "
-			    "that moment are not in the recording", e->path, e->pid);
+		logger__log(&r->log, LOG_INFO, "attach",
+			    "%s: attached as pid %u mapped it; markers before "
+			    "that moment are not in the recording",
+			    e->path, e->pid);
 }
 
 void recorder__new_mappings(struct clika_recorder *r)
@@ -473,7 +487,8 @@ void recorder__new_mappings(struct clika_recorder *r)
 	if (lost != r->mmaps_lost_told) {
 		r->mmaps_lost_told = lost;
 		writer__warning(r->w, "mappings-lost",
-				"the kernel dropped notices of new mappings: files mapped at that moment may "
+				"the kernel dropped notices of new mappings: files mapped at that "
+				"moment may "
 				"have been attached late or not at all");
 	}
 }

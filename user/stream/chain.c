@@ -38,7 +38,8 @@ struct chain {
 	uint32_t *ends_args_at;
 	size_t n_ends, cap_ends;
 	struct event_arg *args;
-	uint32_t *text_at; /* parallel to args: offset of a string in text, which moves as it grows */
+	uint32_t *
+		text_at; /* parallel to args: offset of a string in text, which moves as it grows */
 	size_t n_args, cap_args;
 	struct buf text;
 };
@@ -380,7 +381,8 @@ static void chain__compact(struct chain *c, struct sub *s)
 	if (!min)
 		return;
 	for (size_t i = 0; i < s->n; i++) {
-		if (s->ev[i].kind == EV_SPAN && !(s->ev[i].flags & EVS_OPEN) && s->ev[i].dur < min) {
+		if (s->ev[i].kind == EV_SPAN && !(s->ev[i].flags & EVS_OPEN) &&
+		    s->ev[i].dur < min) {
 			c->env->filtered++;
 			continue;
 		}
@@ -412,7 +414,8 @@ int chain__flush(struct chain *c)
 		for (size_t i = 0; i < s->n; i++)
 			s->ev[i].args = chain__args(c, s->args_at[i], s->ev[i].nargs);
 		if (s->n || n_ends)
-			ret = writer__block(c->env->w, c->thread, s->stream, s->ev, s->n, c->ends, n_ends);
+			ret = writer__block(c->env->w, c->thread, s->stream, s->ev, s->n, c->ends,
+					    n_ends);
 		if (ret && !c->env->err)
 			c->env->err = ret;
 		c->env->pending_bytes -= had * sizeof(struct event);

@@ -17,11 +17,11 @@ struct chain_env { /* shared by all chains of a recorder */
 	struct recording_writer *w;
 	uint64_t next_open_id;
 	uint64_t min_duration_ns;
-	size_t pending_bytes;   /* memory in all chains: the owner flushes when it grows */
-	uint64_t spans;         /* begun, kept or not */
-	uint64_t filtered;      /* spans not kept because of min_duration_ns */
+	size_t pending_bytes; /* memory in all chains: the owner flushes when it grows */
+	uint64_t spans;       /* begun, kept or not */
+	uint64_t filtered;    /* spans not kept because of min_duration_ns */
 	uint32_t next_stream;
-	int err;                /* first error of the writer */
+	int err; /* first error of the writer */
 };
 
 struct chain;
@@ -54,7 +54,7 @@ bool chain__top(const struct chain *c, uint64_t *key);
 void chain__close_all(struct chain *c, uint64_t ts); /* the thread has ended */
 unsigned chain__depth(const struct chain *c);
 
-int chain__flush(struct chain *c); /* writes what is there as blocks */
+int chain__flush(struct chain *c);       /* writes what is there as blocks */
 bool chain__idle(const struct chain *c); /* nothing pending, nothing open */
 
 #endif

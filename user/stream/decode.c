@@ -10,6 +10,9 @@
 
 #include "user/stream/decode_internal.h"
 
+#define MAX_OPEN_CAPTURES 1024
+#define MAX_CAPTURES 65536
+
 _Static_assert(WIRE_HALF == CLIKA_HALF_BYTES, "both sides know one batch size");
 _Static_assert(WIRE_MAX_OPEN == CLIKA_MAX_OPEN, "both sides know one depth");
 _Static_assert(offsetof(struct clika_buffer, open) == 168, "the BPF side reads open spans there");
@@ -52,6 +55,13 @@ uint64_t capture__begin(struct decoder *d, uint32_t process, const char *tag, ui
 {
 	struct open_capture *c;
 
+	/* Captures are opened by hand, or a few a request; a loop that opens them is a mistake. */
+	if (d->n_captures >= MAX_OPEN_CAPTURES || d->next_capture > MAX_CAPTURES) {
+		if (!d->captures_full++)
+			writer__warning(d->o.w, "captures",
+					"too many captures: later ones are left out");
+		return 0;
+	}
 	if (d->n_captures == d->cap_captures) {
 		size_t cap = d->cap_captures ? d->cap_captures * 2 : 8;
 		struct open_capture *more = realloc(d->captures, cap * sizeof(*more));
@@ -164,8 +174,9 @@ static int batch__decode(struct decoder *d, struct person_thread *th, struct thr
 			if (ret < 0)
 				break;
 			records++;
-			if (s->ts < d->o.not_before && !(s->kind == STEP_EVENT && s->ev.kind == EV_SPAN &&
-							s->ts + s->ev.dur >= d->o.not_before))
+			if (s->ts < d->o.not_before &&
+			    !(s->kind == STEP_EVENT && s->ev.kind == EV_SPAN &&
+			      s->ts + s->ev.dur >= d->o.not_before))
 				old++;
 			else if (ret == 1)
 				n++;
@@ -214,8 +225,9 @@ static uint64_t batch__count(const uint8_t *p, size_t len)
  * hook, or by a harvest while the hand-over was under way). @claimed: records that the kernel side
  * counted as emitted for these bytes; harvests were not counted there.
  */
-static int batch__take(struct decoder *d, struct person_thread *th, struct thread_buffer *b, uint64_t from,
-		       const uint8_t *data, size_t len, uint64_t claimed, bool harvested, bool drained)
+static int batch__take(struct decoder *d, struct person_thread *th, struct thread_buffer *b,
+		       uint64_t from, const uint8_t *data, size_t len, uint64_t claimed,
+		       bool harvested, bool drained)
 {
 	uint64_t taken = 0, again = 0, old = d->n.older;
 	size_t skip = 0;
@@ -278,10 +290,13 @@ int decoder__harvest(struct decoder *d, struct person_thread *th, struct thread_
 	return batch__take(d, th, b, from, data, len, 0, true, false);
 }
 
-int decoder__open(struct decoder *d, struct thread_buffer *b, unsigned depth, uint64_t start, int32_t name)
+int decoder__open(struct decoder *d, struct thread_buffer *b, unsigned depth, uint64_t start,
+		  int32_t name)
 {
 	const struct name_ids *ids = names__literal(d->o.names, b->file, name);
-	struct event ev = { .kind = EV_SPAN, .ts = start, .name = ids->name, .cat = ids->cat, .src = ids->src };
+	struct event ev = {
+		.kind = EV_SPAN, .ts = start, .name = ids->name, .cat = ids->cat, .src = ids->src
+	};
 	int ret;
 
 	/* Anything may be written there: what cannot be the start of a span in this recording is not. */
@@ -312,7 +327,8 @@ static int decoder__opens(struct decoder *d, const struct wire_open *w)
 static int decoder__process(struct decoder *d, const struct wire_process *w, enum wire_kind kind,
 			    uint64_t pass)
 {
-	struct person_process *old = people__newest(d->o.people, w->task.tgid, w->task.start), *proc;
+	struct person_process *old = people__newest(d->o.people, w->task.tgid, w->task.start),
+			      *proc;
 
 	if (old && old->exec_gen != w->task.exec_gen && kind == W_EXEC) {
 		for (struct person_thread *th = old->threads; th; th = th->next)
@@ -371,8 +387,8 @@ static bool long_enough(const struct wire_hdr *h, size_t size)
 #undef X
 	};
 
-	return size >= sizeof(*h) && h->kind < W_KIND_COUNT && least[h->kind] && size >= least[h->kind] &&
-	       h->size <= size && h->size >= least[h->kind];
+	return size >= sizeof(*h) && h->kind < W_KIND_COUNT && least[h->kind] &&
+	       size >= least[h->kind] && h->size <= size && h->size >= least[h->kind];
 }
 
 int decoder__record(struct decoder *d, const void *rec, size_t size, uint64_t pass)
@@ -404,7 +420,8 @@ int decoder__record(struct decoder *d, const void *rec, size_t size, uint64_t pa
 		if (th) {
 			const struct wire_exit *w = rec;
 
-			people__rename(d->o.people, th, w->comm, strnlen(w->comm, sizeof(w->comm)), false);
+			people__rename(d->o.people, th, w->comm, strnlen(w->comm, sizeof(w->comm)),
+				       false);
 		}
 		return 0;
 	case W_REGISTER:

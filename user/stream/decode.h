@@ -29,14 +29,15 @@ struct decoder_opts {
  * emitted(kernel) - duplicates - older_handed + uncounted + harvested = records + bad + lost(kernel).
  */
 struct decoder_counts {
-	uint64_t records;    /* taken into the recording, or left out by a name filter */
-	uint64_t duplicates; /* counted by the kernel side a second time (two hooks, harvest and hand-over) */
-	uint64_t older;      /* from before the recording began */
-	uint64_t older_handed; /* of those, the ones that the kernel side counted */
-	uint64_t bad;        /* promised by a batch, but not decodable */
-	uint64_t uncounted;  /* in a batch beyond what its target said */
-	uint64_t harvested;  /* of records: read from thread buffers */
-	uint64_t hidden;     /* of records: left out by name filters */
+	uint64_t records; /* taken into the recording, or left out by a name filter */
+	uint64_t
+		duplicates; /* counted by the kernel side a second time (two hooks, harvest and hand-over) */
+	uint64_t older;          /* from before the recording began */
+	uint64_t older_handed;   /* of those, the ones that the kernel side counted */
+	uint64_t bad;            /* promised by a batch, but not decodable */
+	uint64_t uncounted;      /* in a batch beyond what its target said */
+	uint64_t harvested;      /* of records: read from thread buffers */
+	uint64_t hidden;         /* of records: left out by name filters */
 	uint64_t target_dropped; /* counted by targets themselves */
 };
 
@@ -48,7 +49,8 @@ int decoder__record(struct decoder *d, const void *rec, size_t size, uint64_t pa
 int decoder__harvest(struct decoder *d, struct person_thread *th, struct thread_buffer *b,
 		     uint64_t from, const void *data, size_t len);
 /* A span that is open in a buffer as it is seen from outside, outermost first. */
-int decoder__open(struct decoder *d, struct thread_buffer *b, unsigned depth, uint64_t start, int32_t name);
+int decoder__open(struct decoder *d, struct thread_buffer *b, unsigned depth, uint64_t start,
+		  int32_t name);
 void decoder__dropped(struct decoder *d, struct thread_buffer *b, uint64_t dropped);
 const struct decoder_counts *decoder__counts(const struct decoder *d);
 /* Captures of the recording itself. Ids are shared with those that targets open. */

@@ -25,24 +25,25 @@ struct step {
 struct decoder {
 	struct decoder_opts o;
 	struct decoder_counts n;
-	struct step *steps;     /* of the batch in hand */
+	struct step *steps; /* of the batch in hand */
 	uint16_t order[MAX_BATCH_RECORDS];
 	struct open_capture *captures;
 	size_t n_captures, cap_captures;
-	uint64_t next_capture;
-	uint64_t last_ts;       /* newest time seen */
+	uint64_t next_capture, captures_full;
+	uint64_t last_ts; /* newest time seen */
 	uint64_t hit_key;
 };
 
 /* Parses one marker record into @s. Returns 1 (a step), 0 (understood, nothing to place),
  * negative: malformed. */
-int marker__step(struct decoder *d, struct person_thread *th, uint32_t file, const uint8_t *p, size_t size,
-		 struct step *s);
+int marker__step(struct decoder *d, struct person_thread *th, uint32_t file, const uint8_t *p,
+		 size_t size, struct step *s);
 int marker__apply(struct decoder *d, struct chain *c, const struct step *s);
 int decoder__hit(struct decoder *d, const void *rec, size_t size);
 int decoder__call(struct decoder *d, const void *rec, size_t size);
 uint64_t capture__begin(struct decoder *d, uint32_t process, const char *tag, uint64_t ts);
 void capture__end_tag(struct decoder *d, uint32_t process, const char *tag, uint64_t ts);
-void step__arg_text(struct decoder *d, struct event *ev, struct event_arg *a, const char *s, size_t len);
+void step__arg_text(struct decoder *d, struct event *ev, struct event_arg *a, const char *s,
+		    size_t len);
 
 #endif

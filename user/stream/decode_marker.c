@@ -47,7 +47,8 @@ static const struct marker_row rows[] = {
 	[CLIKA_REC_CAPTURE_END] = { EV_CAPTURE_END, 0, NUM_NONE, false },
 };
 
-void step__arg_text(struct decoder *d, struct event *ev, struct event_arg *a, const char *s, size_t len)
+void step__arg_text(struct decoder *d, struct event *ev, struct event_arg *a, const char *s,
+		    size_t len)
 {
 	a->type = ARG_STR;
 	if (d->o.redact) {
@@ -59,7 +60,8 @@ void step__arg_text(struct decoder *d, struct event *ev, struct event_arg *a, co
 	a->len = len > CLIKA_MAX_RECORD ? CLIKA_MAX_RECORD : len;
 }
 
-static int marker__args(struct decoder *d, uint32_t file, struct cursor *c, unsigned n, struct step *s)
+static int marker__args(struct decoder *d, uint32_t file, struct cursor *c, unsigned n,
+			struct step *s)
 {
 	if (n > CLIKA_MAX_ARGS)
 		return -EBADMSG;
@@ -151,8 +153,8 @@ static int marker__define(struct decoder *d, struct person_thread *th, struct st
 	return 1;
 }
 
-int marker__step(struct decoder *d, struct person_thread *th, uint32_t file, const uint8_t *p, size_t size,
-		 struct step *s)
+int marker__step(struct decoder *d, struct person_thread *th, uint32_t file, const uint8_t *p,
+		 size_t size, struct step *s)
 {
 	struct cursor c = cursor__over(p, size);
 	const struct marker_row *row;

@@ -22,7 +22,8 @@ static const char *hit__text(const struct wire_hit *h, unsigned i)
 
 /* A literal on a page that nobody has touched cannot be read in a probe; from here it can. */
 static struct name_ids hit__name(struct decoder *d, const struct person_thread *th,
-				 const struct wire_hit *h, uint64_t addr, const char *text, uint16_t *flags)
+				 const struct wire_hit *h, uint64_t addr, const char *text,
+				 uint16_t *flags)
 {
 	char buf[WIRE_TEXT];
 	ssize_t n;
@@ -51,18 +52,21 @@ static void hit__args(struct decoder *d, const struct wire_hit_full *f, size_t s
 		const struct wire_hit_arg *w = &f->args[i];
 		struct event_arg *a = &s->args[i];
 
-		a->key = names__text(d->o.names, f->text[2 + i], strnlen(f->text[2 + i], WIRE_TEXT)).name;
+		a->key = names__text(d->o.names, f->text[2 + i], strnlen(f->text[2 + i], WIRE_TEXT))
+				 .name;
 		a->type = w->type >= ARG_I64 && w->type <= ARG_F64 ? w->type : ARG_U64;
 		a->u = w->value;
 		if (w->type == CLIKA_ARG_STR)
-			step__arg_text(d, &s->ev, a, f->text[10 + i], strnlen(f->text[10 + i], WIRE_TEXT));
+			step__arg_text(d, &s->ev, a, f->text[10 + i],
+				       strnlen(f->text[10 + i], WIRE_TEXT));
 	}
 	s->ev.nargs = n;
 }
 
 /* Values of a simple marker by its kind; the name comes first unless the kind says otherwise. */
-static void marker_hit__values(struct decoder *d, struct person_thread *th, const struct wire_hit *h,
-			       const struct hit_site *site, struct step *s)
+static void marker_hit__values(struct decoder *d, struct person_thread *th,
+			       const struct wire_hit *h, const struct hit_site *site,
+			       struct step *s)
 {
 	const uint64_t *v = h->vals;
 	unsigned name_at = 0;
@@ -130,8 +134,8 @@ static uint8_t event_of(uint8_t rec_kind)
 _Static_assert(CLIKA_REC_CAPTURE_END - CLIKA_REC_INSTANT + EV_INSTANT == EV_CAPTURE_END,
 	       "record kinds and event kinds run in step");
 
-static int marker_hit(struct decoder *d, struct person_thread *th, const struct wire_hit *h, size_t size,
-		      const struct hit_site *site)
+static int marker_hit(struct decoder *d, struct person_thread *th, const struct wire_hit *h,
+		      size_t size, const struct hit_site *site)
 {
 	struct step *s = &d->steps[0];
 	const char *name;
@@ -231,7 +235,8 @@ int decoder__hit(struct decoder *d, const void *rec, size_t size)
 		return -ENOMEM;
 	d->n.records++;
 	th->process->recorded++;
-	ret = site->role == ROLE_MARKER ? marker_hit(d, th, h, size, site) : usdt_hit(d, th, h, site);
+	ret = site->role == ROLE_MARKER ? marker_hit(d, th, h, size, site)
+					: usdt_hit(d, th, h, site);
 	return ret == -E2BIG ? 0 : ret;
 }
 

@@ -16,7 +16,8 @@
 
 static bool object__valid(const struct clika_object *o)
 {
-	return o->magic == CLIKA_OBJECT_MAGIC && o->abi == CLIKA_ABI_VERSION && o->bytes == sizeof(*o);
+	return o->magic == CLIKA_OBJECT_MAGIC && o->abi == CLIKA_ABI_VERSION &&
+	       o->bytes == sizeof(*o);
 }
 
 static void names__copy(struct seen_names *to, const struct clika_object *o)
@@ -148,7 +149,8 @@ int harvest__read(pid_t lpid, const struct seen_buffer *b, uint64_t from, struct
 	/* A new owner of the memory, or the writer has gone round. */
 	if (now.magic != CLIKA_BUFFER_MAGIC || now.head < b->head)
 		return 0;
-	oldest = now.head + IN_FLIGHT > CLIKA_DATA_BYTES ? now.head + IN_FLIGHT - CLIKA_DATA_BYTES : 0;
+	oldest = now.head + IN_FLIGHT > CLIKA_DATA_BYTES ? now.head + IN_FLIGHT - CLIKA_DATA_BYTES
+							 : 0;
 	if (oldest > from) {
 		/* Where the next record begins behind `oldest` nobody knows but at a half's start, and
 		 * what has been flushed meanwhile comes by the probe: none of it is needed from here. */

@@ -6,14 +6,15 @@
 #include <string.h>
 
 #define MAX_LITERAL 512
+#define MAX_LITERALS (1u << 20)
 
 struct names {
 	struct strpool *pool;
 	const struct files *files;
 	const char *const *filters;
 	size_t n_filters;
-	bool has_keep; /* some filter is not an exclusion */
-	struct map64 *by_literal;  /* file and displacement -> index in ids */
+	bool has_keep;            /* some filter is not an exclusion */
+	struct map64 *by_literal; /* file and displacement -> index in ids */
 	struct name_ids *ids;
 	size_t n_ids, cap_ids;
 	struct name_ids none;
@@ -24,8 +25,8 @@ struct names {
 	} recent[256];
 };
 
-struct names *names__new(struct strpool *pool, const struct files *files, const char *const *filters,
-			 size_t n_filters)
+struct names *names__new(struct strpool *pool, const struct files *files,
+			 const char *const *filters, size_t n_filters)
 {
 	struct names *n = calloc(1, sizeof(*n));
 
@@ -78,7 +79,8 @@ static struct name_ids names__read(struct names *n, uint32_t file, int32_t disp)
 	size_t len = 0, at = 0;
 
 	if (pf && pf->batched)
-		len = elf_file__read(pf->elf, pf->note.object_vaddr + (int64_t)disp, text, MAX_LITERAL);
+		len = elf_file__read(pf->elf, pf->note.object_vaddr + (int64_t)disp, text,
+				     MAX_LITERAL);
 	text[len] = 0;
 	for (int i = 0; i < 3 && at < len; i++) {
 		part[i] = text + at;
@@ -108,6 +110,9 @@ const struct name_ids *names__literal(struct names *n, uint32_t file, int32_t di
 		return &n->ids[n->recent[slot].index];
 	v = map64__get(n->by_literal, key);
 	if (!v) {
+		/* Displacements come from the target: it may invent as many as it likes. */
+		if (n->n_ids >= MAX_LITERALS)
+			return &n->none;
 		if (n->n_ids == n->cap_ids) {
 			size_t cap = n->cap_ids ? n->cap_ids * 2 : 256;
 			struct name_ids *more = realloc(n->ids, cap * sizeof(*more));

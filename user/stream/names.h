@@ -12,8 +12,8 @@ struct name_ids {
 
 struct names;
 /* @filters: "glob" keeps, "!glob" leaves out; none = all. @pool and @files outlive it. */
-struct names *names__new(struct strpool *pool, const struct files *files, const char *const *filters,
-			 size_t n_filters);
+struct names *names__new(struct strpool *pool, const struct files *files,
+			 const char *const *filters, size_t n_filters);
 void names__free(struct names *n);
 /* The literal at @disp from the file's clika object. Always gives something printable. */
 const struct name_ids *names__literal(struct names *n, uint32_t file, int32_t disp);

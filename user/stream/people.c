@@ -7,6 +7,8 @@
 
 #include "user/probe/proc.h"
 
+#define MAX_THREAD_BUFFERS 64
+
 struct people {
 	struct people_opts o;
 	struct map64 *by_tgid;   /* tgid -> struct person_process * (newest image first) */
@@ -319,6 +321,27 @@ bool people__add_object(struct person_process *proc, uint64_t addr, uint32_t fil
 	return true;
 }
 
+/* A thread has one buffer an object; libraries that come and go, or a target that makes numbers up,
+ * must not make this grow: the oldest gives way, with what it holds. */
+static void buffers__trim(struct person_thread *th)
+{
+	struct thread_buffer **at = &th->buffers, *last;
+	unsigned n = 0;
+
+	while (*at && (*at)->next) {
+		at = &(*at)->next;
+		n++;
+	}
+	if (n < MAX_THREAD_BUFFERS)
+		return;
+	last = *at;
+	*at = NULL;
+	chain__close_all(last->chain, clock__boottime_ns());
+	chain__flush(last->chain);
+	chain__free(last->chain);
+	free(last);
+}
+
 struct thread_buffer *people__buffer(struct people *p, struct person_thread *th, uint64_t addr,
 				     uint64_t born)
 {
@@ -327,6 +350,7 @@ struct thread_buffer *people__buffer(struct people *p, struct person_thread *th,
 	for (b = th->buffers; b; b = b->next)
 		if (b->addr == addr && b->born == born)
 			return b;
+	buffers__trim(th);
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return NULL;
@@ -437,8 +461,11 @@ int people__flush(struct people *p)
 
 static void unlink_thread(struct people *p, struct person_thread *th)
 {
-	struct wire_task t = { .tgid = th->process->tgid, .tid = th->tid, .start = th->process->start,
-			       .tstart = th->start, .exec_gen = th->process->exec_gen };
+	struct wire_task t = { .tgid = th->process->tgid,
+			       .tid = th->tid,
+			       .start = th->process->start,
+			       .tstart = th->start,
+			       .exec_gen = th->process->exec_gen };
 	struct person_thread **at = &th->process->threads;
 	uint64_t key = thread_key(&t), *v = map64__get(p->by_thread, key);
 
@@ -503,22 +530,34 @@ size_t people__n_threads(const struct people *p)
 	return p->n_threads;
 }
 
-int people__each_process(struct people *p, int (*fn)(void *ctx, struct person_process *proc), void *ctx)
+/* What @fn does may drain the ring, and with it make and free processes: so the list is made first,
+ * by identity, and each is looked up again. */
+int people__each_process(struct people *p, int (*fn)(void *ctx, struct person_process *proc),
+			 void *ctx)
 {
-	struct person_process *proc, *next;
+	struct person_process *proc;
+	struct wire_task *list;
+	size_t it = 0, n = 0, cap = 0;
 	uint64_t key, *value;
-	size_t it = 0;
-	int ret;
+	int ret = 0;
 
-	while (map64__next(p->by_tgid, &it, &key, &value)) {
-		for (proc = (void *)(uintptr_t)*value; proc; proc = next) {
-			next = proc->next_same_tgid;
-			if (proc->ended)
-				continue;
+	while (map64__next(p->by_tgid, &it, &key, &value))
+		for (proc = (void *)(uintptr_t)*value; proc; proc = proc->next_same_tgid)
+			cap += !proc->ended;
+	list = calloc(cap + 1, sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	for (it = 0; map64__next(p->by_tgid, &it, &key, &value);)
+		for (proc = (void *)(uintptr_t)*value; proc; proc = proc->next_same_tgid)
+			if (!proc->ended && n < cap)
+				list[n++] = (struct wire_task){ .tgid = proc->tgid,
+								.start = proc->start,
+								.exec_gen = proc->exec_gen };
+	for (size_t i = 0; i < n && !ret; i++) {
+		proc = people__find_process(p, &list[i]);
+		if (proc && !proc->ended)
 			ret = fn(ctx, proc);
-			if (ret)
-				return ret;
-		}
 	}
-	return 0;
+	free(list);
+	return ret;
 }

@@ -29,20 +29,20 @@ struct thread_buffer {
 struct person_process {
 	uint32_t tgid, exec_gen;
 	uint64_t start;
-	uint32_t lpid;           /* in the loader's pid namespace: what /proc calls it; 0 = not visible */
-	uint32_t index;          /* in the recording, UINT32_MAX = not written yet */
+	uint32_t lpid;  /* in the loader's pid namespace: what /proc calls it; 0 = not visible */
+	uint32_t index; /* in the recording, UINT32_MAX = not written yet */
 	struct process_info info;
-	bool detailed;           /* /proc was asked */
+	bool detailed; /* /proc was asked */
 	uint64_t ended;
-	uint32_t alive_threads;  /* entries below that have not ended */
+	uint32_t alive_threads; /* entries below that have not ended */
 	struct person_thread *threads;
 	struct person_process *next_same_tgid;
-	uint64_t recorded;       /* records taken, for the accounting by process */
+	uint64_t recorded; /* records taken, for the accounting by process */
 	/* clika objects that it maps, at run-time addresses */
 	struct marked_object {
 		uint64_t addr;
 		uint32_t file;
-	} *objects;
+	} * objects;
 	unsigned n_objects;
 };
 
@@ -53,8 +53,8 @@ struct person_thread {
 	struct person_process *process;
 	struct thread_info info;
 	bool named_by_marker;
-	uint64_t ended;          /* ns, 0 = alive */
-	uint64_t ended_pass;     /* drain pass in which the end was seen */
+	uint64_t ended;      /* ns, 0 = alive */
+	uint64_t ended_pass; /* drain pass in which the end was seen */
 	struct thread_buffer *buffers;
 	struct chain *hits, *calls;
 	struct person_thread *next;     /* of the process */
@@ -105,6 +105,7 @@ void people__forget_quiet(struct people *p, struct person_process *proc);
 size_t people__n_processes(const struct people *p); /* that are in the recording so far */
 size_t people__n_threads(const struct people *p);
 /* Living processes / their threads; non-zero from @fn stops. */
-int people__each_process(struct people *p, int (*fn)(void *ctx, struct person_process *proc), void *ctx);
+int people__each_process(struct people *p, int (*fn)(void *ctx, struct person_process *proc),
+			 void *ctx);
 
 #endif

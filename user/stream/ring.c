@@ -46,7 +46,8 @@ static int ring__add(struct ring *r, int fd, struct clika_error *err)
 	struct ring_buffer *rb = ring_buffer__new(fd, ring__sample, r, NULL);
 
 	if (!rb)
-		return error__set(err, -errno, "cannot map ring buffer %u: %s", r->n, strerror(errno));
+		return error__set(err, -errno, "cannot map ring buffer %u: %s", r->n,
+				  strerror(errno));
 	r->rbs[r->n++] = rb;
 	if (epoll_ctl(r->epoll, EPOLL_CTL_ADD, ring_buffer__epoll_fd(rb), &ev))
 		return error__set(err, -errno, "cannot wait for ring buffer %u: %s", r->n - 1,
