@@ -124,7 +124,8 @@ static const char code[] =
 		     ".byte 0xc5,0xfb,0x93,0xc0\\nret")
 	F("fs_kernel", "mov %rdi, %rax\\niretq")
 	F("fs_fma4", ".byte 0xc4,0xe3,0xf9,0x6b,0xc2,0x10\\nret")
-	F("fs_evex_first", ".byte 0x62,0xf3,0x7d,0x20,0x3f,0x07,0x00\\nret")
+	F("fs_evex_first", ".byte 0x62,0xf1,0x7d,0x48,0x6f,0x7f,0x02\\nret")
+	F("fs_endbr_vector", "endbr64\\nvmovdqa (%rdi), %ymm5\\nret")
 	F("fs_prefixed", ".byte 0x2e\\nmov (%rdi), %rax\\nret")
 	/* jumps through pointers: a virtual call, a loaded one, one given */
 	F("fs_vcall", "mov (%rdi), %rax\\njmp *16(%rax)")
@@ -179,6 +180,7 @@ static const struct want wants[] = {
 	{ "fs_prefixed", -1, "takes no probe", NULL, 0 },
 	{ "fs_fma4", -1, "takes no probe", NULL, 0 },
 	{ "fs_evex_first", -1, "takes no probe", NULL, 0 },
+	{ "fs_endbr_vector", 0, NULL, "+8", 0 },
 	{ "fs_vcall", 0, NULL, "+3t", 0 },
 	{ "fs_loaded", 0, NULL, "+7t", 0 },
 	{ "fs_given", 0, NULL, "+6t", 0 },

@@ -509,9 +509,23 @@ static size_t skippable(const struct sweep *s, size_t at)
 	return left >= 5 && !memcmp(p, nop5, 4) ? 5 : 0;
 }
 
+/* Opcodes that the kernel does not probe: invalid, privileged or input/output. */
+static bool is_bad_opcode(uint8_t op)
+{
+	static const uint8_t bad[] = {
+		0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x26, 0x27, 0x2e, 0x2f, 0x36, 0x37,
+		0x3e, 0x3f, 0x60, 0x61, 0x62, 0x66, 0x67, 0x6c, 0x6d, 0x6e, 0x6f, 0x82, 0x9a,
+		0xc4, 0xc5, 0xcc, 0xcd, 0xce, 0xcf, 0xd4, 0xd5, 0xd6, 0xe4, 0xe5, 0xe6, 0xe7,
+		0xea, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf4, 0xfa, 0xfb,
+	};
+
+	return memchr(bad, op, sizeof(bad));
+}
+
 /*
- * One refused place makes the kernel refuse all probes of a link. Its own decoder knows neither
- * the instruction sets that were given up nor, perhaps, what is newer than the disassembler.
+ * One refused place makes the kernel refuse all probes of a link. It looks up the opcode of a
+ * vector instruction among those of one byte, so that vmovdqa passes for port output. And its
+ * decoder does not know the instruction sets that were given up.
  */
 static bool kernel_refuses(const struct sweep *s, size_t at)
 {
@@ -522,9 +536,13 @@ static bool kernel_refuses(const struct sweep *s, size_t at)
 
 	if (s->f->ident.machine != EM_X86_64)
 		return false;
-	if (memchr("\xf0\x26\x2e\x36\x3e", *p, 5) ||
-	    !cs_disasm_iter(s->d->handle, &p, &left, &vaddr, s->d->insn))
+	i = p[0] == 0x62 ? 4 : p[0] == 0xc4 ? 3 : p[0] == 0xc5 ? 2 : 0;
+	if (i && (left <= i || is_bad_opcode(p[i])))
 		return true;
+	if (memchr("\xf0\x26\x2e\x36\x3e", *p, 5))
+		return true;
+	if (!cs_disasm_iter(s->d->handle, &p, &left, &vaddr, s->d->insn))
+		return !x86_unknown_size(p, left);
 	for (i = 0; i < sizeof(sets); i++)
 		if (cs_insn_group(s->d->handle, s->d->insn, sets[i]))
 			return true;
@@ -543,7 +561,7 @@ static int choose_entry(struct sweep *s)
 		bool must = n == 5;
 
 		if (at + n < s->size && !(s->marks[at + n] & (MARK_TARGET | MARK_EXIT)) &&
-		    (s->marks[at + n] & MARK_INSN)) {
+		    (s->marks[at + n] & MARK_INSN) && !kernel_refuses(s, at + n)) {
 			at += n;
 			continue;
 		}
