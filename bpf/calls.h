@@ -29,6 +29,12 @@ static __always_inline int call__hit(__u64 sp, __u64 cookie)
 	hdr__fill(&c->hdr, sizeof(*c), cookie & COOKIE_RETURN ? W_RETURN : W_CALL,
 		  cookie & COOKIE_TAIL ? WF_TAIL : 0, ts);
 	task__fill(&c->task, task);
+	/* Both ends of a call carry the stack pointer that points at the return address; on x86 a
+	 * return probe runs when that has been popped. */
+#if defined(__TARGET_ARCH_x86)
+	if (cookie & COOKIE_RETPROBE)
+		sp -= 8;
+#endif
 	c->sp = sp;
 	c->func = (__u32)cookie;
 	c->pad = 0;

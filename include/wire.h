@@ -214,6 +214,7 @@ WIRE_ASSERT_SIZE(struct wire_task_info, 72);
 /* Low 32 bits: file number (batch), site (marker hit) or function (call). */
 #define COOKIE_RETURN (1ull << 32)
 #define COOKIE_TAIL (1ull << 33)
+#define COOKIE_RETPROBE (1ull << 34) /* hit after the return address was popped */
 
 /* --- maps ------------------------------------------------------------------------------------------ */
 

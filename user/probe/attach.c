@@ -15,6 +15,8 @@
 #include "clika.skel.h"
 
 #define ATTACH_TYPE_UPROBE_MULTI 48
+#define UPROBE_MULTI_RETURN 1 /* flag of multi-uprobe links */
+#define UPROBE_RETPROBE 1     /* config bit of the uprobe PMU */
 #define CPUS_PER_RING 8
 #define MAX_RINGS 64
 
@@ -234,7 +236,7 @@ static int prog_fd(const struct attacher *a, enum probe_family family)
 	}
 }
 
-static int attach_multi(struct attacher *a, int prog, const char *path,
+static int attach_multi(struct attacher *a, int prog, bool at_return, const char *path,
 			const struct probe_site *sites, size_t n, pid_t pid,
 			struct clika_error *err)
 {
@@ -256,6 +258,7 @@ static int attach_multi(struct attacher *a, int prog, const char *path,
 	attr.ref_ctr_offsets = semaphores ? (uint64_t)(uintptr_t)(words + n) : 0;
 	attr.cookies = (uint64_t)(uintptr_t)(words + 2 * n);
 	attr.cnt = n;
+	attr.multi_flags = at_return ? UPROBE_MULTI_RETURN : 0;
 	attr.pid = pid;
 	fd = syscall(__NR_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
 	if (fd < 0) {
@@ -278,8 +281,8 @@ static int uprobe_pmu_type(void)
 	return atoi(text);
 }
 
-static int attach_single(struct attacher *a, int prog, const char *path, const struct probe_site *s,
-			 int type, pid_t pid)
+static int attach_single(struct attacher *a, int prog, bool at_return, const char *path,
+			 const struct probe_site *s, int type, pid_t pid)
 {
 	struct perf_event_attr pe = { .size = sizeof(pe), .type = type };
 	LIBBPF_OPTS(bpf_link_create_opts, lo);
@@ -287,7 +290,8 @@ static int attach_single(struct attacher *a, int prog, const char *path, const s
 
 	pe.config1 = (uint64_t)(uintptr_t)path;
 	pe.config2 = s->offset;
-	pe.config = s->semaphore << 32; /* ref_ctr_offset: upper half, by the PMU's format file */
+	/* By the PMU's format files: the upper half is the counter's offset, bit 0 asks for the return. */
+	pe.config = s->semaphore << 32 | (at_return ? UPROBE_RETPROBE : 0);
 	ev = syscall(__NR_perf_event_open, &pe, pid ? pid : -1, pid ? -1 : 0, -1,
 		     PERF_FLAG_FD_CLOEXEC);
 	if (ev < 0)
@@ -319,12 +323,12 @@ int attacher__attach(struct attacher *a, enum probe_family family, int fd,
 	/* By descriptor: the file that is mapped, whatever its name says by now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (a->multi)
-		return attach_multi(a, prog, path, sites, n, pid, err);
+		return attach_multi(a, prog, family == PROBE_RETURN, path, sites, n, pid, err);
 	type = uprobe_pmu_type();
 	if (type < 0)
 		return error__set(err, type, "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)");
 	for (size_t i = 0; i < n; i++) {
-		ret = attach_single(a, prog, path, &sites[i], type, pid);
+		ret = attach_single(a, prog, family == PROBE_RETURN, path, &sites[i], type, pid);
 		if (ret) {
 			attacher__drop_to(a, had);
 			return error__set(err, ret, "cannot attach probe %zu of %zu: %s", i + 1, n,

@@ -22,7 +22,8 @@ struct attach_opts {
 	const struct logger *log;
 };
 
-enum probe_family { PROBE_BATCH, PROBE_HIT, PROBE_CALL, PROBE_FAMILIES };
+/* PROBE_RETURN: return probes at function entries, see the warning in clika/prof.h. */
+enum probe_family { PROBE_BATCH, PROBE_HIT, PROBE_CALL, PROBE_RETURN, PROBE_FAMILIES };
 
 struct probe_site {
 	uint64_t offset;    /* file offset of the instruction */

@@ -52,6 +52,7 @@ struct files_opts {
 	const char *const *usdts; /* "[LIB-GLOB:]PROVIDER:NAME[(N:str,...)]" */
 	size_t n_usdts;
 	pid_t only_pid; /* links bound to this process; 0 = the process set in BPF decides */
+	bool retprobe;             /* calls end by return probes instead of return instructions */
 	unsigned max_single_funcs; /* functions at most where every probe costs a link */
 	/* A file with something to say about it: "late" and "refused" become warnings. */
 	void (*warn)(void *ctx, const char *code, const char *text);

@@ -269,7 +269,7 @@ static int plan_func(void *ctx, const struct elf_func *fu)
 	struct clika_error err = { 0 };
 	struct func_sites *sites;
 	struct func_probe *fp;
-	int ret;
+	int ret = 0;
 
 	if (!attacher__has_multi(f->o.attacher) && f->n_funcs >= f->o.max_single_funcs) {
 		files__warn(f, "too-many-functions",
@@ -281,7 +281,10 @@ static int plan_func(void *ctx, const struct elf_func *fu)
 	sites = calloc(1, sizeof(*sites));
 	if (!sites)
 		return pl->err = -ENOMEM;
-	ret = func_sites__find(pl->p->elf, fu, sites, &err);
+	if (f->o.retprobe)
+		sites->entry = fu->offset;
+	else
+		ret = func_sites__find(pl->p->elf, fu, sites, &err);
 	if (ret) {
 		files__warn(f, "function-refused", "%s: %s: %s", pl->p->path, name, err.msg);
 		free(sites);
@@ -301,7 +304,7 @@ static int plan_func(void *ctx, const struct elf_func *fu)
 	fp = &f->funcs[f->n_funcs];
 	fp->name = strdup(name);
 	fp->file = pl->p->number;
-	fp->has_exit = sites->n_exits > 0;
+	fp->has_exit = f->o.retprobe || sites->n_exits > 0;
 	ret = fp->name ? plan__add(pl, sites->entry, 0, f->n_funcs) : -ENOMEM;
 	for (uint32_t i = 0; i < sites->n_exits && !ret; i++)
 		/* A function of one instruction: its entry is its return, and one place takes one probe. */
@@ -324,6 +327,37 @@ static int by_offset(const void *a, const void *b)
 	const struct probe_site *x = a, *y = b;
 
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static int is_there(void *ctx, const struct elf_func *fu)
+{
+	(void)ctx;
+	(void)fu;
+	return 1;
+}
+
+/* Asked for by an option: every probe sits at an entry, and the kernel takes over the return address. */
+static int attach_returns(struct files *f, struct probed_file *p, const struct probe_site *entries,
+			  size_t n, struct clika_error *err)
+{
+	struct func_skips skips = { 0 };
+	struct probe_site *sites;
+	int ret;
+
+	if (elf_file__functions(p->elf, "runtime.goexit", is_there, NULL, &skips, NULL) == 1)
+		return error__set(err, -EPERM,
+				  "a Go program checks and moves its stacks: a return probe would "
+				  "crash it; leave --retprobe out");
+	sites = calloc(n, sizeof(*sites));
+	if (!sites)
+		return error__set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		sites[i] = entries[i];
+		sites[i].cookie |= COOKIE_RETURN | COOKIE_RETPROBE;
+	}
+	ret = attacher__attach(f->o.attacher, PROBE_RETURN, p->fd, sites, n, f->o.only_pid, err);
+	free(sites);
+	return ret;
 }
 
 static int attach_funcs(struct files *f, struct probed_file *p, struct clika_error *err)
@@ -352,8 +386,11 @@ static int attach_funcs(struct files *f, struct probed_file *p, struct clika_err
 		for (size_t i = 0; i < pl.n; i++)
 			if (!n || pl.sites[n - 1].offset != pl.sites[i].offset)
 				pl.sites[n++] = pl.sites[i];
-		ret = attacher__attach(f->o.attacher, PROBE_CALL, p->fd, pl.sites, n, f->o.only_pid,
-				       err);
+		if (f->o.retprobe)
+			ret = attach_returns(f, p, pl.sites, n, err);
+		if (ret >= 0)
+			ret = attacher__attach(f->o.attacher, PROBE_CALL, p->fd, pl.sites, n,
+					       f->o.only_pid, err);
 	}
 	if (skips.ifunc)
 		files__warn(f, "ifunc-skipped",

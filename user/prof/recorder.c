@@ -72,11 +72,10 @@ static int check_opts(const struct clika_recorder_opts *o, struct clika_error *e
 		return error__set(err, -EINVAL, "no process is named");
 	if (o->target == CLIKA_TARGET_COMMAND && (!o->argv || !o->argv[0]))
 		return error__set(err, -EINVAL, "no command is given");
-	if (o->retprobe)
-		return error__set(
-			err, -ENOTSUP,
-			"return probes are not offered: a C++ exception that passes one "
-			"ends the process; ends are found on return instructions instead");
+	if (o->retprobe && o->target == CLIKA_TARGET_SYSTEM)
+		return error__set(err, -EINVAL,
+				  "return probes can end the processes they are put into: name "
+				  "the process (-p) or the command");
 	star = o->comm ? strpbrk(o->comm, "*?[") : NULL;
 	if (star && (*star != '*' || star[1]))
 		return error__set(err, -EINVAL,
@@ -246,6 +245,7 @@ static int open_stream(struct clika_recorder *r, struct clika_error *err)
 				 .n_probes = r->o.n_probes,
 				 .usdts = r->o.usdts,
 				 .n_usdts = r->o.n_usdts,
+				 .retprobe = r->o.retprobe,
 				 .max_single_funcs = MAX_SINGLE_FUNCS,
 				 .warn = on_warning,
 				 .warn_ctx = r };

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -22,6 +23,39 @@ static int pidfd_open(pid_t pid)
 	return syscall(SYS_pidfd_open, pid, 0);
 }
 
+static bool status_says(const char *status, const char *key, const char *none)
+{
+	const char *line = strstr(status, key);
+
+	if (!line)
+		return false;
+	line += strlen(key);
+	line += strspn(line, " \t");
+	return strncmp(line, none, strlen(none)) != 0 || (none[0] && line[strlen(none)] != '\n');
+}
+
+/* What would not survive a replaced return address, or the system call that newer kernels return by. */
+static int check_retprobe(pid_t pid, struct clika_error *err)
+{
+	__cleanup_free char *status = NULL;
+	char path[64];
+	size_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	if (file__read_all(-1, path, 65536, &status, &len))
+		return 0;
+	if (status_says(status, "\nSeccomp:", "0"))
+		return error__set(err, -EPERM,
+				  "pid %d runs under a system call filter, which may end it at a "
+				  "return probe: leave --retprobe out",
+				  (int)pid);
+	if (strstr(status, "x86_Thread_features:") && strstr(status, "shstk"))
+		return error__set(err, -EPERM,
+				  "pid %d runs with a shadow stack: leave --retprobe out",
+				  (int)pid);
+	return 0;
+}
+
 static int add_root(struct clika_recorder *r, pid_t pid, struct clika_error *err)
 {
 	struct root_target *more;
@@ -35,6 +69,10 @@ static int add_root(struct clika_recorder *r, pid_t pid, struct clika_error *err
 				  (int)pid);
 	if (proc__is_32bit(pid))
 		return error__set(err, -ENOTSUP, "pid %d is 32-bit, not supported", (int)pid);
+	if (r->o.retprobe && check_retprobe(pid, err)) {
+		close(fd);
+		return -EPERM;
+	}
 	more = realloc(r->roots, (r->n_roots + 1) * sizeof(*more));
 	if (!more)
 		return error__set(err, -ENOMEM, "out of memory");
