@@ -244,12 +244,12 @@ static void thread_instant(struct perfetto *p, const struct item *it, const char
 
 	if (!instant_fits(p, it))
 		return;
-	pf_event__open(&p->o, thread_seq(p, it->track, it->ts), PF_INSTANT, it->ts, 0);
+	pf_event__open(&p->o, thread_seq(p, it->track, it->ts), PF_BEGIN, it->ts, 0);
 	name_after(p, prefix, ev->name, &text);
 	pf_event__category(&p->o, ev->cat ? ev->cat : (uint32_t)PF_T_INSTANT);
 	note_source(p, ev);
 	note_args(p, ev);
-	pf_event__write(&p->o);
+	pf_event__write_instant(&p->o);
 	buf__free(&text);
 }
 
@@ -376,7 +376,7 @@ static void request(struct perfetto *p, const struct item *it)
 		return;
 	}
 	lane = pf_tracks__lane(&p->tracks, it, it->request_name, true);
-	pf_event__open(&p->o, &p->shared, begin ? PF_BEGIN : end ? PF_END : PF_INSTANT, it->ts, lane);
+	pf_event__open(&p->o, &p->shared, end ? PF_END : PF_BEGIN, it->ts, lane);
 	if (begin) {
 		pf_event__name(&p->o, it->request_name);
 		pf_event__category(&p->o, it->ev->cat ? it->ev->cat : (uint32_t)PF_T_REQUEST);
@@ -395,7 +395,10 @@ static void request(struct perfetto *p, const struct item *it)
 	if (!it->request_unfinished)
 		note_args(p, it->ev);
 	pf_event__flag(&p->o, PF_T_UNFINISHED, it->request_unfinished);
-	pf_event__write(&p->o);
+	if (begin || end)
+		pf_event__write(&p->o);
+	else
+		pf_event__write_instant(&p->o);
 }
 
 /* --- flows ---------------------------------------------------------------------------------------------- */
@@ -449,12 +452,12 @@ static void arrow_instant(struct perfetto *p, const struct item *it, uint64_t id
 
 	if (!instant_fits(p, it))
 		return;
-	e = pf_event__open(&p->o, thread_seq(p, it->track, it->ts), PF_INSTANT, it->ts, 0);
+	e = pf_event__open(&p->o, thread_seq(p, it->track, it->ts), PF_BEGIN, it->ts, 0);
 	pf_event__name(&p->o, it->ev->name);
 	pf_event__category(&p->o, PF_T_FLOW);
 	e->te.flow_ids = &id;
 	e->te.n_flow_ids = 1;
-	pf_event__write(&p->o);
+	pf_event__write_instant(&p->o);
 }
 
 static const struct flow_place *place_of(const struct perfetto *p, const struct item *it)
@@ -699,7 +702,11 @@ static void loss_instant(struct perfetto *p, const struct track *t, const struct
 	buf__printf(&name, "records lost: %llu", (unsigned long long)l->all_records);
 	if (l->all_at_most)
 		buf__printf(&name, ", at most %llu more", (unsigned long long)l->all_at_most);
-	e = pf_event__open(&p->o, &p->losses, PF_INSTANT, end, row);
+	if (!any_loss(l)) {
+		buf__reset(&name);
+		buf__printf(&name, "the recording was not finished");
+	}
+	e = pf_event__open(&p->o, &p->losses, PF_BEGIN, end, row);
 	e->te.has_name = true;
 	e->te.name = (ProtobufCBinaryData){ name.len, name.data };
 	pf_event__category(&p->o, PF_T_CLIKA);
@@ -710,7 +717,7 @@ static void loss_instant(struct perfetto *p, const struct track *t, const struct
 		a->has_uint_value = true;
 		a->uint_value = l->records[i] ? l->records[i] : l->at_most[i];
 	}
-	pf_event__write(&p->o);
+	pf_event__write_instant(&p->o);
 	if (buf__error(&name) && !p->o.err)
 		p->o.err = -ENOMEM;
 	buf__free(&name);
@@ -718,13 +725,14 @@ static void loss_instant(struct perfetto *p, const struct track *t, const struct
 
 static void loss_instants(struct perfetto *p)
 {
+	const struct recording *r = session__recording(p->s);
 	struct losses all;
 	const struct track *t;
 	const uint64_t *at;
 	size_t i;
 
-	losses__sum(&all, session__recording(p->s));
-	if (!any_loss(&all))
+	losses__sum(&all, r);
+	if (!any_loss(&all) && !recording__state(r)->incomplete)
 		return;
 	p->losses.absolute = true;
 	p->losses.lossy = true;

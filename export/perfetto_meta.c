@@ -29,7 +29,11 @@ static void write_anchor(struct pf_clocks *c, const struct clock_anchor *a)
 	Pf__ClockSnapshot__Clock clocks[5], *at[5];
 	size_t i, n = 0;
 
-	add_clock(clocks, &n, CLOCK_ID_REALTIME, a->realtime);
+	/* Somebody may set this one back, and readers then trust it no more: it stays as it was. */
+	if (a->realtime >= c->realtime) {
+		add_clock(clocks, &n, CLOCK_ID_REALTIME, a->realtime);
+		c->realtime = a->realtime;
+	}
 	add_clock(clocks, &n, CLOCK_ID_MONO, a->monotonic);
 	add_clock(clocks, &n, CLOCK_ID_COARSE, a->monotonic_coarse);
 	add_clock(clocks, &n, CLOCK_ID_RAW, a->monotonic_raw);
@@ -311,9 +315,10 @@ void pf_meta__tail(struct pf_out *o, struct pf_seq *seq, const struct pf_counts 
 	buffer.trace_writer_packet_loss = l.all_records;
 	stats.buffer_stats = &at;
 	stats.n_buffer_stats = 1;
-	stats.has_total_buffers = stats.has_final_flush_outcome = true;
+	stats.has_total_buffers = true;
 	stats.total_buffers = 1;
-	stats.final_flush_outcome = recording__state(r)->incomplete ? 2 : 1;
+	stats.has_final_flush_outcome = !recording__state(r)->incomplete;
+	stats.final_flush_outcome = 1;
 	p.trace_stats = &stats;
 	pf_seq__packet(o, seq, &p);
 }

@@ -11,6 +11,7 @@ struct pf_clocks {
 	size_t next;        /* anchor to write */
 	uint64_t next_at;   /* its time; UINT64_MAX: none is left */
 	struct clock_anchor last;
+	uint64_t realtime;  /* the latest that was written */
 };
 
 /* Starts the sequence with the clocks of the first moment. */

@@ -508,3 +508,13 @@ void pf_event__write(struct pf_out *o)
 		p.interned_data = &e->fresh;
 	pf_seq__packet(o, e->seq, &p);
 }
+
+void pf_event__write_instant(struct pf_out *o)
+{
+	struct pf_seq *q = o->ev.seq;
+	uint64_t ts = o->ev.ts, track = o->ev.te.has_track_uuid ? o->ev.te.track_uuid : 0;
+
+	pf_event__write(o);
+	pf_event__open(o, q, PF_END, ts, track);
+	pf_event__write(o);
+}

@@ -9,7 +9,7 @@
 #include "export/exporter.h"
 #include "proto/perfetto_subset.pb-c.h"
 
-enum pf_type { PF_BEGIN = 1, PF_END = 2, PF_INSTANT = 3, PF_COUNTER = 4 };
+enum pf_type { PF_BEGIN = 1, PF_END = 2, PF_COUNTER = 4 };
 
 /* What gets numbers; each kind counts for itself. */
 enum pf_kind { PF_CATEGORIES, PF_NAMES, PF_KEYS, PF_SOURCES, PF_KINDS };
@@ -118,5 +118,10 @@ Pf__DebugAnnotation *pf_event__note_named(struct pf_out *o, const char *key);
 void pf_event__note_u64(struct pf_out *o, uint32_t key, uint64_t v);
 void pf_event__flag(struct pf_out *o, uint32_t key, bool set);
 void pf_event__write(struct pf_out *o);
+/*
+ * Writes a begin as an instant: with its end at the same time. The format has instants too, but
+ * readers take what comes at the very same time for their children.
+ */
+void pf_event__write_instant(struct pf_out *o);
 
 #endif

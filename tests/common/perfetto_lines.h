@@ -11,6 +11,8 @@ struct parts {
 };
 
 void parts__add(struct parts *p, struct buf *b); /* takes the buffer */
+/* "key=value"; takes the place of one with that key: what an end says stands. */
+void parts__add_arg(struct parts *p, struct buf *b);
 char *parts__join(struct parts *p, const char *between); /* sorted; frees the parts */
 
 void line__text(struct buf *b, const void *text, size_t len);

@@ -12,7 +12,7 @@
 
 #include "proto/perfetto_subset.pb-c.h"
 
-enum { T_BEGIN = 1, T_END, T_INSTANT, T_COUNTER };
+enum { T_BEGIN = 1, T_END = 2, T_COUNTER = 4 };
 enum { CLOCK_BOOT = 6, CLOCK_FIRST_OF_SEQUENCE = 64 };
 
 struct text {
@@ -200,8 +200,7 @@ static void read_clocks(struct importer *im, struct seq *q, const Pf__ClockSnaps
 			continue;
 		}
 		assert_true(id < 7);
-		if (id != 1)
-			assert_true(s->clocks[i]->timestamp >= im->snapshot[id]);
+		assert_true(s->clocks[i]->timestamp >= im->snapshot[id]);
 		im->snapshot[id] = s->clocks[i]->timestamp;
 	}
 }
@@ -355,8 +354,8 @@ static void read_event(struct importer *im, struct seq *q, uint64_t ts, const Pf
 		buf__u8(&b, 0);
 		e->value = (char *)b.data;
 	} else {
-		/* Begins and instants have names, ends have none. */
-		assert_true(e->type >= T_BEGIN && e->type <= T_INSTANT);
+		/* Instants make children of what comes at the same time. */
+		assert_true(e->type == T_BEGIN || e->type == T_END);
 		assert_int_equal(e->type == T_END, !e->name);
 	}
 }
@@ -455,7 +454,7 @@ static size_t span_of(struct importer *im, size_t slice)
 {
 	const struct slice *s = &im->slices[slice];
 
-	if (s->ev->type == T_INSTANT && s->ev->cat && !strcmp(s->ev->cat, "flow")) {
+	if (s->ev->cat && !strcmp(s->ev->cat, "flow")) {
 		assert_true(s->parent);
 		return s->parent - 1;
 	}
@@ -526,12 +525,9 @@ static void play(struct importer *im, struct tp_event *e)
 
 	switch (e->type) {
 	case T_BEGIN:
-	case T_INSTANT:
 		i = begin_slice(im, e);
-		if (e->type == T_BEGIN) {
-			im->slices[i].open = true;
-			*ADD(t->open, t->n_open) = i;
-		}
+		im->slices[i].open = true;
+		*ADD(t->open, t->n_open) = i;
 		break;
 	case T_END:
 		assert_true(t->n_open);
@@ -542,7 +538,7 @@ static void play(struct importer *im, struct tp_event *e)
 			struct buf arg = { 0 };
 
 			buf__printf(&arg, "%s", e->args.at[k]);
-			parts__add(&im->slices[i].ev->args, &arg);
+			parts__add_arg(&im->slices[i].ev->args, &arg);
 			free(e->args.at[k]);
 		}
 		free(e->args.at);
@@ -565,7 +561,7 @@ static void slice_line(struct importer *im, struct slice *s)
 	struct buf b = { 0 };
 
 	assert_false(s->open);
-	if (!e->cat || strcmp(e->cat, "flow") != 0 || e->type != T_INSTANT) {
+	if (!e->cat || strcmp(e->cat, "flow") != 0) {
 		buf__printf(&b, "slice ");
 		put_who(im, &b, e->track);
 		buf__printf(&b, " %llu +%llu d%u %s %s", (unsigned long long)e->ts,

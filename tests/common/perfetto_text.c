@@ -76,6 +76,21 @@ void parts__add(struct parts *p, struct buf *b)
 	*b = (struct buf){ 0 };
 }
 
+void parts__add_arg(struct parts *p, struct buf *b)
+{
+	const char *value = memchr(b->data, '=', b->len);
+	size_t key = (size_t)(value - (const char *)b->data) + 1, i;
+
+	for (i = 0; i < p->n; i++) {
+		if (!strncmp(p->at[i], (const char *)b->data, key)) {
+			free(p->at[i]);
+			p->at[i] = p->at[--p->n];
+			break;
+		}
+	}
+	parts__add(p, b);
+}
+
 char *parts__join(struct parts *p, const char *between)
 {
 	struct buf b = { 0 };
@@ -153,7 +168,7 @@ static void add_arg(struct expect *e, struct parts *p, const struct event_arg *a
 		buf__u8(&b, 's');
 		line__valid(&b, a->str, a->len);
 	}
-	parts__add(p, &b);
+	parts__add_arg(p, &b);
 }
 
 static void add_args(struct expect *e, struct parts *p, const struct event *ev)
