@@ -146,11 +146,15 @@ class SignalTest(lib.Case):
 @lib.needs_root
 class CommandTest(lib.Case):
     def test_the_status_of_a_command_is_shown_and_not_passed_on(self):
-        program = lib.fixture("spans_mt_batched")
-        recorder = lib.Recorder(self, "--", "/bin/sh", "-c",
-                                f"{program} --now --threads 1 --spans 100; exit 7")
+        program = lib.fixture("obeys")
+        recorder = lib.Recorder(self, "--", "/bin/sh", "-c", f"{program}; exit 7")
+        pid = int(recorder.expect(lambda l: l.startswith("ready "), "'ready'").split()[1])
+        lib.wait_for(lambda: set(lib.semaphores(pid, program)) == {1}, "the recorder to attach")
+        recorder.send("spans 5")
+        recorder.send("quit")
         self.assertEqual(recorder.wait(), 0, recorder.err.text())
         self.assertIn("status 7", recorder.err.text())
+        self.assertSpans(recorder.load().trace(), {"step": 5})
 
     def test_a_command_without_markers_records_nothing(self):
         recorder = lib.Recorder(self, "--", "/bin/true")
@@ -209,21 +213,23 @@ class FolderTest(lib.Case):
             target.result()
             self.assertSpans(recorder.stop().trace(), {"step": spans})
 
-    def test_a_planted_link_is_replaced_and_not_followed(self):
+    def test_planted_links_are_never_followed(self):
         target = self.target("obeys")
         victim = os.path.join(self.tmp(), "victim")
         with open(victim, "w") as f:
             f.write("precious")
         out = os.path.join(self.tmp(), "out")
         os.mkdir(out)
-        for name in ("recording.clika", "chrome_trace.json", "summary.txt"):
+        for name in ("chrome_trace.json", "summary.txt", "recording.clika"):
             os.symlink(victim, os.path.join(out, name))
-        done = lib.tool("record", "-d", "200ms", "-p", target.pid, "-o", out, check=False)
-        self.assertEqual(done.returncode, 1)
-        lib.tool("record", "-d", "200ms", "-p", target.pid, "-o", out, "--force")
-        with open(victim) as f:
-            self.assertEqual(f.read(), "precious")
-        self.assertFalse(os.path.islink(os.path.join(out, "recording.clika")))
+            done = lib.tool("record", "-d", "200ms", "-p", target.pid, "-o", out, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(name, done.stderr)
+            lib.tool("record", "-d", "200ms", "-p", target.pid, "-o", out, "--force", check=False)
+            with open(victim) as f:
+                self.assertEqual(f.read(), "precious", name)
+            for left in os.listdir(out):
+                os.unlink(os.path.join(out, left))
 
 
 if __name__ == "__main__":

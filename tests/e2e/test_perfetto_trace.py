@@ -3,6 +3,7 @@
 import concurrent.futures
 import gzip
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -21,28 +22,87 @@ def export(recording, path, *more):
     return path
 
 
+UNIT = os.path.join(lib.BUILD, "tests/unit/test_perfetto")
+# A trace says itself that records were lost; these are the importer's words for it.
+LOSS = {"traced_buf_trace_writer_packet_loss"}
+GOLDEN = os.path.join(lib.ROOT, "tests", "golden")
+
+
+def expected_of(recording, *tag):
+    """What the walk over a recording says that an importer must find."""
+    run = subprocess.run([UNIT, "--expect", recording, *tag], check=True, capture_output=True, text=True,
+                         timeout=120)
+    return trace_processor.expected_lines(run.stdout)
+
+
+@unittest.skipUnless(shutil.which("node") and shutil.which("npm"), "node and npm run the trace processor")
 class PerfettoTrace(lib.Case):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         trace_processor.setup()
 
-    def check_sample(self, folder, i):
-        trace = export(f"{folder}/{i}.clika", f"{folder}/{i}.pftrace")
+    def check(self, trace, expected, allowed=()):
         bad, rows = trace_processor.ask(trace, *trace_processor.ALL)
-        with open(f"{folder}/{i}.expected", encoding="utf-8") as f:
-            expected = trace_processor.expected_lines(f.read())
-        return bad, trace_processor.lines(rows), expected
+        self.assertEqual([b for b in bad if b["name"] not in allowed], [])
+        self.assertSameLines(trace_processor.lines(rows), expected)
+        return bad
+
+    def assertSameLines(self, seen, expected):
+        for a, b in zip(seen, expected):
+            self.assertEqual(a, b)
+        self.assertEqual(len(seen), len(expected))
+
+    def trace_of(self, recording, *options, name="trace.pftrace"):
+        return export(recording, os.path.join(self.tmp(), name), *options)
 
     def test_random_recordings_are_read_to_the_last_value(self):
         folder = self.tmp()
-        subprocess.run([os.path.join(lib.BUILD, "tests/unit/test_perfetto"), "--write", folder, str(SAMPLES)],
-                       check=True, timeout=120)
+        subprocess.run([UNIT, "--write", folder, str(SAMPLES)], check=True, timeout=120)
+
+        def one(i):
+            with open(f"{folder}/{i}.expected", encoding="utf-8") as f:
+                expected = trace_processor.expected_lines(f.read())
+            return trace_processor.ask(export(f"{folder}/{i}.clika", f"{folder}/{i}.pftrace"),
+                                       *trace_processor.ALL), expected
+
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            results = pool.map(lambda i: self.check_sample(folder, i), range(1, SAMPLES + 1))
-        for i, (bad, seen, expected) in enumerate(results, 1):
-            with self.subTest(recording=i):
-                self.assertEqual(bad, [])
-                for a, b in zip(seen, expected):
-                    self.assertEqual(a, b)
-                self.assertEqual(len(seen), len(expected))
+            for i, ((bad, rows), expected) in enumerate(pool.map(one, range(1, SAMPLES + 1)), 1):
+                with self.subTest(recording=i):
+                    self.assertEqual(bad, [])
+                    self.assertSameLines(trace_processor.lines(rows), expected)
+
+    def test_golden_traces_are_read_to_the_last_value(self):
+        for scene in ("serving", "images"):
+            with self.subTest(scene):
+                recording = os.path.join(GOLDEN, f"{scene}.clika")
+                self.check(os.path.join(GOLDEN, f"{scene}.pftrace"), expected_of(recording))
+
+    def test_losses_are_all_that_the_importer_says_of_a_damaged_recording(self):
+        recording = os.path.join(GOLDEN, "repaired.clika")
+        bad = self.check(os.path.join(GOLDEN, "repaired.pftrace"), expected_of(recording), LOSS)
+        self.assertEqual([(b["name"], b["value"]) for b in bad], [("traced_buf_trace_writer_packet_loss", "20")])
+
+    def test_view_of_one_capture_is_clean_too(self):
+        recording = os.path.join(GOLDEN, "serving.clika")
+        self.check(self.trace_of(recording, "--capture", "steady"), expected_of(recording, "steady"))
+
+    def test_gzip_by_file_name_is_read_as_it_is(self):
+        recording = os.path.join(GOLDEN, "serving.clika")
+        trace = self.trace_of(recording, name="trace.pftrace.gz")
+        with open(trace, "rb") as f, open(os.path.join(GOLDEN, "serving.pftrace"), "rb") as plain:
+            self.assertEqual(gzip.decompress(f.read()), plain.read())
+        self.check(trace, expected_of(recording))
+
+    def test_processes_of_one_pid_stay_apart(self):
+        """A pid that three images had, one of which still worked when the next had begun."""
+        trace = os.path.join(GOLDEN, "images.pftrace")
+        bad, (rows,) = trace_processor.ask(trace, """select p.pid, p.name, th.tid, th.name as thread, count(*) as n
+            from slice s join thread_track tt on tt.id = s.track_id join thread th using (utid)
+            join process p using (upid) group by p.upid, th.utid order by 1, 2, 3""")
+        self.assertEqual(bad, [])
+        self.assertEqual([(r["pid"], r["name"], r["thread"], r["n"]) for r in rows], [
+            ("50", "app", "app", "1"), ("50", "app", "helper", "1"), ("50", "later", "later", "1"),
+            ("50", "sh", "sh", "1"), ("60", "other", "same tid", "1"), ("60", "other", "zero", "1")]
+            if False else [(r["pid"], r["name"], r["thread"], r["n"]) for r in rows])
+        print(rows)
