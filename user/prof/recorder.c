@@ -401,7 +401,7 @@ int clika_recorder__start(struct clika_recorder *r, struct clika_prof_error *per
 	anchor(r);
 	r->start_ts = r->last_flush = clock__boottime_ns();
 	r->capture_at = r->start_ts + r->o.delay_ns;
-	if (!r->o.delay_ns)
+	if (!r->o.delay_ns && !r->o.no_capture)
 		r->capture = decoder__capture_begin(r->decoder, r->tag, r->start_ts);
 	r->started = true;
 	if (r->command.pid) {
@@ -417,7 +417,7 @@ static int housekeeping(struct clika_recorder *r, struct clika_error *err)
 	uint64_t now = clock__boottime_ns();
 	int ret = 0;
 
-	if (!r->capture && r->started && now >= r->capture_at)
+	if (!r->capture && !r->o.no_capture && r->started && now >= r->capture_at)
 		r->capture = decoder__capture_begin(r->decoder, r->tag, now);
 	if (now - r->last_flush >= FLUSH_EVERY) {
 		/* Ends of threads are kept for two passes: records may still be on their way. */
