@@ -78,6 +78,7 @@ struct clika_recorder_opts {
 	size_t ring_bytes;      /* per ring; 0 = 16 MiB; rounded up to a power of two */
 	uint64_t delay_ns;      /* the capture opens this long after attaching */
 	const char *tag;        /* of the capture; NULL = "default" */
+	bool no_capture;   /* open no capture: what follows opens its own */
 	const char *output_dir; /* where recording.clika goes; NULL = memory file only */
 	bool overwrite;
 	uid_t owner; /* of files; (uid_t)-1 = leave as created */
