@@ -82,7 +82,7 @@ static int fan__item(void *ctx, const struct item *it)
 			run__fail(r, err);
 		left += r->open;
 	}
-	return left ? 0 : err;
+	return left ? 0 : -ECANCELED;
 }
 
 static void run__finish(struct run *r, struct export_job *job, int walk_err)
