@@ -272,38 +272,38 @@ void session__free(struct session *s)
 /* How many unfinished chains of one stream are tried before another one is opened. */
 #define CHAIN_TRIES 8
 
-struct block_ref {
-	const struct recording_block *b;
-	uint32_t index, track;
-};
-
-static int by_stream(const void *a, const void *b)
+static const struct track *track_of_block(const struct session *s, uint32_t block)
 {
-	const struct block_ref *x = a, *y = b;
+	return &s->tracks[s->track_of[recording__block(s->r, block)->thread]];
+}
 
-	COMPARE(x->track, y->track);
-	COMPARE(x->b->stream, y->b->stream);
-	COMPARE(x->b->first_ts, y->b->first_ts);
-	COMPARE(x->b->last_ts, y->b->last_ts);
-	COMPARE(x->index, y->index);
+static int by_stream(const void *a, const void *b, void *session)
+{
+	const struct session *s = session;
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	const struct recording_block *x = recording__block(s->r, i), *y = recording__block(s->r, k);
+
+	COMPARE(s->track_of[x->thread], s->track_of[y->thread]);
+	COMPARE(x->stream, y->stream);
+	COMPARE(x->first_ts, y->first_ts);
+	COMPARE(x->last_ts, y->last_ts);
+	COMPARE(i, k);
 	return 0;
 }
 
-static size_t collect_blocks(const struct session *s, struct block_ref *refs)
+static size_t collect_blocks(const struct session *s, uint32_t *blocks)
 {
 	size_t i, n = recording__n_blocks(s->r), used = 0;
 	const struct recording_block *b;
-	const struct track *t;
 
 	for (i = 0; i < n; i++) {
 		b = recording__block(s->r, i);
 		if (!b->count || b->thread >= s->n_tracks)
 			continue;
-		t = &s->tracks[s->track_of[b->thread]];
 		/* Ids, memory and causes stay inside a process, so other processes need no walk. */
-		if (s->opts.pid && t->pid != s->opts.pid)
+		if (s->opts.pid && track_of_block(s, (uint32_t)i)->pid != s->opts.pid)
 			continue;
-		refs[used++] = (struct block_ref){ b, (uint32_t)i, t->index };
+		blocks[used++] = (uint32_t)i;
 	}
 	return used;
 }
@@ -327,52 +327,85 @@ static void session__mark_used(struct session *s)
 	}
 }
 
+/* Chains of one stream while they are made. */
+struct chain_ends {
+	uint32_t *last; /* chain -> its last block */
+	size_t cap;
+	size_t from; /* first chain of the stream at hand */
+};
+
+/* Makes room for one more chain. */
+static int chains__grow(struct session *s, struct chain_ends *e)
+{
+	size_t cap = e->cap ? e->cap * 2 : 64;
+	struct chain *chains;
+	uint32_t *last;
+
+	if (s->n_chains < e->cap)
+		return 0;
+	chains = realloc(s->chains, cap * sizeof(*chains));
+	if (!chains)
+		return -ENOMEM;
+	s->chains = chains;
+	last = realloc(e->last, cap * sizeof(*last));
+	if (!last)
+		return -ENOMEM;
+	e->last = last;
+	e->cap = cap;
+	return 0;
+}
+
 /*
  * A recorder writes the blocks of a stream in order, so there is one chain a stream. A file that
  * breaks the rule gets further chains, and the walk merges them like streams.
  */
+static int chains__add(struct session *s, struct chain_ends *e, uint32_t block)
+{
+	const struct recording_block *b = recording__block(s->r, block);
+	size_t c;
+	int err;
+
+	for (c = s->n_chains; c > e->from && c + CHAIN_TRIES > s->n_chains; c--) {
+		if (recording__block(s->r, e->last[c - 1])->last_ts > b->first_ts)
+			continue;
+		s->next_block[e->last[c - 1]] = block;
+		e->last[c - 1] = block;
+		return 0;
+	}
+	err = chains__grow(s, e);
+	if (err)
+		return err;
+	e->last[s->n_chains] = block;
+	s->chains[s->n_chains++] = (struct chain){ s->track_of[b->thread], b->stream, block };
+	return 0;
+}
+
 int session__plan_chains(struct session *s)
 {
-	size_t i, n = recording__n_blocks(s->r), from = 0, c, used;
-	const struct block_ref *ref, *tail;
-	struct block_ref *refs;
-	uint32_t *tails; /* chain -> ref of its last block */
-	int err = -ENOMEM;
+	size_t i, n = recording__n_blocks(s->r), room = n ? n : 1, used;
+	const struct recording_block *b, *before = NULL;
+	struct chain_ends ends = { 0 };
+	uint32_t *blocks = calloc(room, sizeof(*blocks));
+	int err = 0;
 
-	refs = calloc(n ? n : 1, sizeof(*refs));
-	tails = calloc(n ? n : 1, sizeof(*tails));
-	s->chains = calloc(n ? n : 1, sizeof(*s->chains));
-	s->next_block = malloc((n ? n : 1) * sizeof(*s->next_block));
-	if (!refs || !tails || !s->chains || !s->next_block)
-		goto out;
-	memset(s->next_block, 0xff, n * sizeof(*s->next_block));
-	used = collect_blocks(s, refs);
-	qsort(refs, used, sizeof(*refs), by_stream);
-	for (i = 0; i < used; i++) {
-		ref = &refs[i];
-		if (!i || ref->track != refs[i - 1].track ||
-		    ref->b->stream != refs[i - 1].b->stream)
-			from = s->n_chains;
-		tail = NULL;
-		for (c = s->n_chains; c > from && c + CHAIN_TRIES > s->n_chains; c--) {
-			tail = &refs[tails[c - 1]];
-			if (tail->b->last_ts <= ref->b->first_ts)
-				break;
-			tail = NULL;
-		}
-		if (tail) {
-			s->next_block[tail->index] = ref->index;
-			tails[c - 1] = (uint32_t)i;
-			continue;
-		}
-		tails[s->n_chains] = (uint32_t)i;
-		s->chains[s->n_chains++] = (struct chain){ ref->track, ref->b->stream, ref->index };
+	s->next_block = malloc(room * sizeof(*s->next_block));
+	if (!blocks || !s->next_block) {
+		free(blocks);
+		return -ENOMEM;
 	}
-	session__mark_used(s);
-	err = 0;
-out:
-	free(refs);
-	free(tails);
+	memset(s->next_block, 0xff, room * sizeof(*s->next_block));
+	used = collect_blocks(s, blocks);
+	qsort_r(blocks, used, sizeof(*blocks), by_stream, s);
+	for (i = 0; !err && i < used; i++, before = b) {
+		b = recording__block(s->r, blocks[i]);
+		if (!before || before->thread != b->thread || before->stream != b->stream)
+			ends.from = s->n_chains;
+		err = chains__add(s, &ends, blocks[i]);
+	}
+	if (!err)
+		session__mark_used(s);
+	free(ends.last);
+	free(blocks);
 	return err;
 }
 
@@ -411,6 +444,11 @@ size_t session__n_captures(const struct session *s)
 const struct session_capture *session__capture(const struct session *s, size_t i)
 {
 	return &s->captures[i];
+}
+
+bool session__only_captures(const struct session *s)
+{
+	return s->must_capture;
 }
 
 uint64_t session__capture_bit(size_t i)

@@ -56,6 +56,8 @@ const struct track *session__track(const struct session *s, size_t i);
 /* Sorted by begin. With a tag filter only those with the tag. */
 size_t session__n_captures(const struct session *s);
 const struct session_capture *session__capture(const struct session *s, size_t i);
+/* Only what belongs to one of them is in the result. */
+bool session__only_captures(const struct session *s);
 /* Its bit in item.captures; from the 63rd on all share one. */
 uint64_t session__capture_bit(size_t i);
 uint64_t

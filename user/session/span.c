@@ -145,7 +145,8 @@ static int span__show(struct walk *w, struct walk_track *wt, struct span_node *n
 
 	n->shown = outer;
 	if (!walk__shows(w, wt, n->pub.captures)) {
-		w->s->counts.outside += wt->selected;
+		/* Outside of what was asked for is no news. */
+		w->s->counts.outside += wt->selected && (n->pub.captures & WINDOW_RANGE);
 		return 0;
 	}
 	if (!walk__shows_name(w, n->pub.ev.name))

@@ -420,7 +420,7 @@ int stats__item(struct stats *st, const struct item *it)
 static int plan_observed(struct stats *st)
 {
 	const struct session *s = st->s;
-	size_t i, n = session__n_captures(s);
+	size_t i, n = session__only_captures(s) ? session__n_captures(s) : 0;
 	struct stats_index *x = st->index;
 	uint64_t lo = session__begin(s), hi = session__end(s);
 	const struct session_capture *c;
