@@ -301,11 +301,10 @@ check-headers: | $(SKEL) $(PROTO_HDRS)
 check-man:
 	@tools/check-man.sh
 
-OUR_SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' 2>/dev/null | grep -v -e '^vmlinux/')
 check-format:
 	@tools/check-format.sh
 format:
-	$(Q)clang-format -i $(OUR_SOURCES)
+	@tools/check-format.sh --fix
 check-tidy: | $(SKEL) $(PROTO_HDRS)
 	@tools/check-tidy.sh
 
