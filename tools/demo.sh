@@ -55,7 +55,8 @@ tail -n 12 "$log" | sed 's/^/  /'
 cat <<END
 
 Where to look:
-  $out/chrome_trace.json   open https://ui.perfetto.dev (or chrome://tracing) and drop this file in
+  $out/trace.pftrace       open https://ui.perfetto.dev and drop this file in
+  $out/chrome_trace.json   the same for chrome://tracing (and Perfetto)
   $out/summary.txt         the table above
   $out/recording.clika     everything; build/clika-bpf-prof export $out --format ... makes other files
 END
