@@ -14,6 +14,7 @@ struct export_opts {
 	unsigned columns;      /* width of text output, 0 = 100 */
 	unsigned top;          /* rows in text tables, 0 = 30 */
 	bool compress_packets; /* Perfetto: packed inside, so that every reader opens it as it is */
+	const char *step_name; /* Kineto: spans whose name fits this glob are steps; NULL = none */
 };
 void export_opts__init(struct export_opts *o);
 

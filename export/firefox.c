@@ -197,7 +197,7 @@ static int put_sample_column(struct firefox *f, const struct track *t, const cha
 {
 	struct spool_reader r;
 	struct sample s = { .at = f->base };
-	uint64_t n = 0;
+	uint64_t n = 0, before = 0;
 
 	json__key(&f->j, name);
 	json__array(&f->j);
@@ -210,9 +210,10 @@ static int put_sample_column(struct firefox *f, const struct track *t, const cha
 		else if (column == SAMPLE_WEIGHT)
 			firefox__ms(&f->j, s.dur);
 		else if (n)
-			json__u64(&f->j, s.dur);
+			json__u64(&f->j, before); /* since the sample before */
 		else
 			json__null(&f->j);
+		before = s.dur;
 		n++;
 	}
 	json__end_array(&f->j);

@@ -24,6 +24,8 @@ static void json__spill(struct json *j)
 {
 	int err = buf__error(&j->b);
 
+	if (!j->out)
+		return;
 	if (!err && j->b.len)
 		err = outfile__write(j->out, j->b.data, j->b.len);
 	if (err && !j->err)

@@ -16,6 +16,7 @@ struct json {
 	int err;            /* the first failure */
 };
 
+/* Without @out all of it stays in j->b. */
 void json__init(struct json *j, struct outfile *out);
 int json__flush(struct json *j); /* 0 or the first error */
 void json__free(struct json *j);

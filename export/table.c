@@ -13,6 +13,8 @@ extern const struct exporter_ops exporter_folded;
 extern const struct exporter_ops exporter_flamegraph;
 extern const struct exporter_ops exporter_speedscope;
 extern const struct exporter_ops exporter_firefox;
+extern const struct exporter_ops exporter_kineto;
+extern const struct exporter_ops exporter_otlp;
 extern const struct exporter_ops exporter_csv;
 
 const struct exporter_ops *const exporters[] = {
@@ -24,6 +26,8 @@ const struct exporter_ops *const exporters[] = {
 	&exporter_flamegraph,
 	&exporter_speedscope,
 	&exporter_firefox,
+	&exporter_kineto,
+	&exporter_otlp,
 	&exporter_csv,
 	NULL,
 };
