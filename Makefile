@@ -290,9 +290,6 @@ check: deps-test
 	@$(MAKE) --no-print-directory all tests
 	@$(MAKE) --no-print-directory SAN=1 tests-user
 	@$(PYTHON) tools/run-tests.py $(RUN)
-check-root-free:
-	@$(MAKE) --no-print-directory all tests-user
-	@$(PYTHON) tools/run-tests.py --only unit,golden
 
 check-layers:
 	@tools/check-layers.sh
