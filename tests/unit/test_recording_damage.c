@@ -289,6 +289,39 @@ static void other_files_are_refused_with_a_reason(void **state)
 	small_file__free(&f);
 }
 
+/* A target writes a whole segment into a string, and the segment around it loses its header. */
+static void a_segment_planted_in_a_string_is_not_believed(void **state)
+{
+	struct small_file f;
+	struct samples *s = samples__new(2);
+	int fd = samples__memfd();
+	struct recording_writer *w = samples__writer(s, fd, NULL);
+	struct recording *r;
+	struct event_arg a = { .key = 1, .type = ARG_STR };
+	struct event ev = { .kind = EV_INSTANT, .nargs = 1, .args = &a };
+	size_t header, len;
+	uint8_t *data;
+
+	(void)state;
+	small_file__make(&f);
+	a.str = (const char *)f.data + f.ends[1];
+	a.len = (uint16_t)(f.ends[2] - f.ends[1]);
+	header = (writer__flush(w), writer__bytes(w));
+	assert_int_equal(writer__block(w, 0, 0, &ev, 1, NULL, 0), 0);
+	assert_int_equal(writer__finish(w, NULL), 0);
+	read_file(fd, &data, &len);
+	assert_non_null(memmem(data + header, len - header, a.str, a.len));
+	data[header + 20] ^= 1;
+	assert_int_equal(open_bytes(data, len, &r), 0);
+	assert_int_equal(recording__state(r)->events, 0);
+	assert_int_equal(recording__state(r)->bad_segments, 1);
+	recording__close(r);
+	free(data);
+	close(fd);
+	samples__free(s);
+	small_file__free(&f);
+}
+
 static void damage_with_right_checksums_does_no_harm(void **state)
 {
 	struct small_file f;
@@ -337,8 +370,8 @@ static void a_file_full_of_segment_headers_is_read_once(void **state)
 	for (at = FMT_FILE_HEADER; at < LEN; at += FMT_SEGMENT_HEADER) {
 		memcpy(copy + at, f.data + FMT_FILE_HEADER, FMT_SEGMENT_HEADER);
 		reseal__put32(copy + at + 16, (uint32_t)at);
-		reseal__put32(copy + at + 28, at % 128 ? 0 : 32u << 20);
-		reseal__put32(copy + at + 32, 200u << 20);
+		reseal__put32(copy + at + 28, at < LEN - 256 ? (uint32_t)(LEN - at - 200) : 0);
+		reseal__put32(copy + at + 32, 0);
 		reseal__put32(copy + at + FMT_SEGMENT_CRC_AT,
 			      (uint32_t)crc32_z(0, copy + at, FMT_SEGMENT_CRC_AT));
 	}
@@ -368,9 +401,10 @@ static void a_file_cut_or_changed_while_it_is_read_ends_in_an_error(void **state
 		assert_int_equal(samples__write(w, samples__block(s, 0, 0, 50, 0)), 0);
 	assert_int_equal(writer__finish(w, NULL), 0);
 	assert_int_equal(recording__open_fd(fd, &r, NULL), 0);
-	pos = recording__block(r, 100)->pos;
+	/* the last byte of a body: all of it can still be decoded */
+	pos = recording__block(r, 101)->pos - 1;
 	assert_int_equal(pread(fd, &byte, 1, (off_t)pos), 1);
-	byte ^= 4;
+	byte ^= 1;
 	assert_int_equal(pwrite(fd, &byte, 1, (off_t)pos), 1);
 	assert_int_equal(block_reader__init(&br, r, 100), -EBADMSG);
 	assert_int_equal(block_reader__next(&br, &ev), 0);
@@ -518,6 +552,7 @@ int main(void)
 		cmocka_unit_test(finds_the_next_segment_after_lost_inserted_or_zeroed_bytes),
 		cmocka_unit_test(garbage_behind_the_end_is_counted_not_read),
 		cmocka_unit_test(other_files_are_refused_with_a_reason),
+		cmocka_unit_test(a_segment_planted_in_a_string_is_not_believed),
 		cmocka_unit_test(damage_with_right_checksums_does_no_harm),
 		cmocka_unit_test(a_file_full_of_segment_headers_is_read_once),
 		cmocka_unit_test(a_file_cut_or_changed_while_it_is_read_ends_in_an_error),
