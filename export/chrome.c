@@ -55,28 +55,36 @@ struct chrome {
 
 /* --- parts of an event ----------------------------------------------------------------------- */
 
-static void put_name(struct chrome *c, uint32_t id)
+/* NULL: out of memory. */
+static const struct escaped *escaped_name(struct chrome *c, uint32_t id)
 {
 	struct escaped *e;
 	struct buf b = { 0 };
-	const char *s;
 
 	if (id >= c->n_names)
 		id = 0;
 	e = &c->names[id];
-	if (!e->text) {
-		s = session__str(c->s, id);
-		json__escape(&b, s, strpool__len(session__names(c->s), id));
-		if (buf__error(&b)) {
-			c->j.err = c->j.err ? c->j.err : -ENOMEM;
-			json__str(&c->j, "", 0);
-			buf__free(&b);
-			return;
-		}
-		e->text = (char *)b.data;
-		e->len = (uint32_t)b.len;
+	if (e->text)
+		return e;
+	json__escape(&b, session__str(c->s, id), strpool__len(session__names(c->s), id));
+	if (buf__error(&b)) {
+		c->j.err = c->j.err ? c->j.err : -ENOMEM;
+		buf__free(&b);
+		return NULL;
 	}
-	json__raw(&c->j, e->text, e->len);
+	e->text = (char *)b.data;
+	e->len = (uint32_t)b.len;
+	return e;
+}
+
+static void put_name(struct chrome *c, uint32_t id)
+{
+	const struct escaped *e = escaped_name(c, id);
+
+	if (e)
+		json__raw(&c->j, e->text, e->len);
+	else
+		json__null(&c->j);
 }
 
 static void put_cat(struct chrome *c, const struct event *ev, const char *otherwise)
@@ -130,20 +138,60 @@ static void put_value(struct chrome *c, const struct event_arg *a)
 	}
 }
 
+/* A key that comes again, at the end of a span: the newer value stands. */
+static bool comes_again(const struct event *ev, size_t arg)
+{
+	size_t i;
+
+	for (i = arg + 1; i < ev->nargs; i++)
+		if (ev->args[i].key == ev->args[arg].key)
+			return true;
+	return false;
+}
+
+#define OWN_PREFIX "\"clika."
+
+/*
+ * The key of one argument. Keys that differ in bytes that are no UTF-8 look alike once repaired,
+ * and keys of ours have a prefix that a target might use, too; no object may have a key twice.
+ */
+static void put_arg_key(struct chrome *c, const struct event *ev, size_t arg)
+{
+	const struct escaped *e = escaped_name(c, ev->args[arg].key), *other;
+	unsigned int same = 0;
+	struct buf b = { 0 };
+	bool own;
+	size_t i;
+
+	if (!e)
+		return;
+	for (i = 0; i < arg; i++) {
+		if (comes_again(ev, i))
+			continue;
+		other = escaped_name(c, ev->args[i].key);
+		same += other && other->len == e->len && !memcmp(other->text, e->text, e->len);
+	}
+	own = !strncmp(e->text, OWN_PREFIX, strlen(OWN_PREFIX));
+	if (!same && !own) {
+		json__raw_key(&c->j, e->text, e->len);
+		return;
+	}
+	buf__printf(&b, "\"%s%.*s", own ? "arg." : "", (int)e->len - 2, e->text + 1);
+	if (same)
+		buf__printf(&b, " #%u", same + 1);
+	buf__printf(&b, "\"");
+	json__raw_key(&c->j, (const char *)b.data, b.len);
+	buf__free(&b);
+}
+
 static void put_args(struct chrome *c, const struct event *ev)
 {
-	size_t i, k;
+	size_t i;
 
-	if (!c->args)
-		return;
-	for (i = 0; i < ev->nargs; i++) {
-		/* A key that the end gives again: the newer value stands. */
-		for (k = i + 1; k < ev->nargs && ev->args[k].key != ev->args[i].key; k++)
-			;
-		if (k < ev->nargs)
+	for (i = 0; c->args && i < ev->nargs; i++) {
+		if (comes_again(ev, i))
 			continue;
-		json__key_str(&c->j, session__str(c->s, ev->args[i].key),
-			      strpool__len(session__names(c->s), ev->args[i].key));
+		put_arg_key(c, ev, i);
 		put_value(c, &ev->args[i]);
 	}
 }

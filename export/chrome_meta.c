@@ -3,6 +3,7 @@
 
 #include "export/losses.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void pair_str(struct json *j, const char *key, const char *value)
@@ -81,6 +82,18 @@ static void put_labels(struct json *j, const struct track *t, const struct trace
 	buf__free(&b);
 }
 
+/* Importers take an empty name for a mistake. */
+static void put_name(struct json *j, const char *name, const char *what, uint32_t number)
+{
+	char made_up[32];
+
+	if (!name || !*name) {
+		snprintf(made_up, sizeof(made_up), "%s %u", what, number);
+		name = made_up;
+	}
+	pair_str(j, "name", name);
+}
+
 void chrome_meta__names(struct json *j, const struct session *s, const struct trace_ids *ids)
 {
 	const struct track *t;
@@ -92,12 +105,12 @@ void chrome_meta__names(struct json *j, const struct session *s, const struct tr
 			continue;
 		if (t->leads) {
 			meta_open(j, "process_name", ids, i);
-			pair_str(j, "name", t->proc->comm ? t->proc->comm : "");
+			put_name(j, t->proc->comm, "process", t->pid);
 			meta_close(j);
 			put_labels(j, t, ids);
 		}
 		meta_open(j, "thread_name", ids, i);
-		pair_str(j, "name", t->name);
+		put_name(j, t->name, "thread", t->tid);
 		if (ids->tid[i] != t->tid)
 			pair_u64(j, "tid", t->tid);
 		meta_close(j);

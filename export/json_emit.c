@@ -119,6 +119,21 @@ void json__key(struct json *j, const char *key)
 	j->comma = false;
 }
 
+void json__raw_key(struct json *j, const char *s, size_t len)
+{
+	char *p = room(j, len + 2);
+
+	if (!p)
+		return;
+	if (j->comma)
+		*p++ = ',';
+	memcpy(p, s, len);
+	p += len;
+	*p++ = ':';
+	used(j, p);
+	j->comma = false;
+}
+
 void json__line(struct json *j)
 {
 	char *p = room(j, 2);

@@ -28,6 +28,8 @@ void json__end_array(struct json *j);
 /* A key; it must need no escaping: for our own names. */
 void json__key(struct json *j, const char *key);
 void json__key_str(struct json *j, const char *key, size_t len); /* any bytes */
+/* A key as json__escape() gave it, quotes included. */
+void json__raw_key(struct json *j, const char *s, size_t len);
 
 void json__str(struct json *j, const char *s, size_t len);
 void json__cstr(struct json *j, const char *s); /* NULL: null */

@@ -143,6 +143,35 @@ static void key_given_at_begin_and_end_is_written_once(void **state)
 	assert_true(number(args(find(w, "X", "a", 0)), "k") == 2);
 }
 
+static void keys_that_would_look_alike_are_told_apart(void **state)
+{
+	struct world *w = *state;
+
+	rec__span(w->b, w->main, 1000, 1000, "a");
+	rec__arg_i64(w->b, "\xff", 1);
+	rec__arg_i64(w->b, "\xfe", 2);
+	rec__arg_i64(w->b, "clika.cut", 3);
+	rec__arg_i64(w->b, "\xfd", 4);
+	rec__arg_i64(w->b, "\xff", 5);
+	export_trace(w);
+	assert_int_equal(cJSON_GetArraySize(args(find(w, "X", "a", 0))), 4);
+	assert_true(number(args(find(w, "X", "a", 0)), "\xef\xbf\xbd") == 2);
+	assert_true(number(args(find(w, "X", "a", 0)), "\xef\xbf\xbd #2") == 4);
+	assert_true(number(args(find(w, "X", "a", 0)), "\xef\xbf\xbd #3") == 5);
+	assert_true(number(args(find(w, "X", "a", 0)), "arg.clika.cut") == 3);
+}
+
+static void unknown_names_are_made_up(void **state)
+{
+	struct world *w = *state;
+	uint32_t p = rec__process(w->b, 300, NULL), t = rec__thread(w->b, p, 301, "");
+
+	rec__span(w->b, t, 1000, 10, "a");
+	export_trace(w);
+	assert_string_equal(text_of(args(find(w, "M", "process_name", 0)), "name"), "process 300");
+	assert_string_equal(text_of(args(find(w, "M", "thread_name", 0)), "name"), "thread 301");
+}
+
 static void names_come_first_and_tell_processes_apart(void **state)
 {
 	struct world *w = *state;
@@ -348,6 +377,8 @@ int main(void)
 		TEST(spans_are_complete_events_with_exact_relative_times),
 		TEST(flags_are_arguments),
 		TEST(key_given_at_begin_and_end_is_written_once),
+		TEST(keys_that_would_look_alike_are_told_apart),
+		TEST(unknown_names_are_made_up),
 		TEST(names_come_first_and_tell_processes_apart),
 		TEST(numbers_that_viewers_misread_are_replaced),
 		TEST(arrows_have_two_ends_and_a_number_of_their_own),
