@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What the recording file costs: bytes of a span, time to write one, to open the file and to walk
- * it, on one core. Usage: recording_cost [spans]
+ * it, on one core. Usage: recording_cost [spans [spans a block]]
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include "user/recording/reader.h"
 #include "user/recording/writer.h"
 
-#define BATCH 4096
+#define MOST 65536
 #define NAMES 60
 #define THREADS 8
 
@@ -62,12 +62,12 @@ static void fill(struct event *ev, size_t n, uint64_t *ts, uint64_t *rnd, const 
 	}
 }
 
-static int write_file(int fd, uint64_t spans, uint64_t *ns, uint64_t *bytes)
+static int write_file(int fd, uint64_t spans, uint64_t batch, uint64_t *ns, uint64_t *bytes)
 {
 	struct recording_meta meta = { 0 };
 	struct writer_opts opts = { .owner = (uid_t)-1 };
 	struct strpool *pool = strpool__new(0, 0);
-	struct event *ev = calloc(BATCH, sizeof(*ev));
+	struct event *ev = calloc(batch, sizeof(*ev));
 	struct process_info p = { .pid = 1 };
 	struct recording_writer *w;
 	uint32_t names[NAMES], threads[THREADS], process, cat, src = 0, i;
@@ -98,10 +98,10 @@ static int write_file(int fd, uint64_t spans, uint64_t *ns, uint64_t *bytes)
 			return 1;
 	}
 	*ns = 0;
-	for (done = 0; done < spans; done += BATCH) {
-		fill(ev, BATCH, &ts, &rnd, names, cat, src);
+	for (done = 0; done < spans; done += batch) {
+		fill(ev, batch, &ts, &rnd, names, cat, src);
 		before = cpu_ns();
-		if (writer__block(w, threads[done / BATCH % THREADS], 0, ev, BATCH, NULL, 0))
+		if (writer__block(w, threads[done / batch % THREADS], 0, ev, batch, NULL, 0))
 			return 1;
 		*ns += cpu_ns() - before;
 	}
@@ -121,6 +121,7 @@ int main(int argc, char **argv)
 {
 	uint64_t spans = argc > 1 ? strtoull(argv[1], NULL, 10) : 4000000, ns, bytes, t, n = 0,
 		 sum = 0;
+	uint64_t batch = argc > 2 ? strtoull(argv[2], NULL, 10) : 4096;
 	int fd = memfd_create("recording", MFD_CLOEXEC);
 	struct recording *r;
 	struct block_reader br;
@@ -130,8 +131,9 @@ int main(int argc, char **argv)
 	size_t i;
 	int got = 0;
 
-	spans = (spans + BATCH - 1) / BATCH * BATCH;
-	if (fd < 0 || write_file(fd, spans, &ns, &bytes))
+	batch = batch < 1 ? 1 : batch > MOST ? MOST : batch;
+	spans = (spans + batch - 1) / batch * batch;
+	if (fd < 0 || write_file(fd, spans, batch, &ns, &bytes))
 		return 1;
 	printf("spans           %" PRIu64 "\n", spans);
 	printf("bytes per span  %.2f\n", (double)bytes / (double)spans);
