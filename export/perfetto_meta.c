@@ -196,7 +196,7 @@ static void put_uuid(struct pf_out *o, struct pf_seq *seq, const struct recordin
 {
 	const struct recording_state *st = recording__state(session__recording(o->s));
 	const char *boot = m->machine_id ? m->machine_id : "";
-	uint64_t is[] = { m->created_realtime, st->first_ts, st->last_ts, st->events, st->bytes };
+	uint64_t is[] = { m->created_realtime, st->first_ts, st->last_ts, st->events };
 	uint64_t low = hash__bytes(is, sizeof(is), hash__bytes(boot, strlen(boot), 0));
 	Pf__TracePacket p = PF__TRACE_PACKET__INIT;
 	Pf__TraceUuid u = PF__TRACE_UUID__INIT;

@@ -43,11 +43,12 @@ int pf_tracks__init(struct pf_tracks *t, const struct session *s, struct pf_out 
 	t->process = calloc(room, sizeof(*t->process));
 	t->described = calloc(room, sizeof(*t->described));
 	t->taken = map64__new();
+	t->pids = map64__new();
 	t->lanes = map64__new();
 	t->groups = map64__new();
 	t->counters = map64__new();
-	if (!t->uuid || !t->leader || !t->process || !t->described || !t->taken || !t->lanes ||
-	    !t->groups || !t->counters || trace_ids__init(&t->ids, s))
+	if (!t->uuid || !t->leader || !t->process || !t->described || !t->taken || !t->pids ||
+	    !t->lanes || !t->groups || !t->counters || trace_ids__init(&t->ids, s))
 		return -ENOMEM;
 	for (i = 0; i < n; i++) {
 		track = session__track(s, i);
@@ -69,6 +70,7 @@ void pf_tracks__free(struct pf_tracks *t)
 	free(t->process);
 	free(t->described);
 	map64__free(t->taken);
+	map64__free(t->pids);
 	map64__free(t->lanes);
 	map64__free(t->groups);
 	map64__free(t->counters);
@@ -118,6 +120,31 @@ static void add_label(struct pf_out *o, ProtobufCBinaryData *labels, size_t *n, 
 	labels[(*n)++] = pf_out__keep(o, text, (size_t)len);
 }
 
+/*
+ * Readers go by the pid, and take a second image for the first one unless they see that one end.
+ * Only the scheduler's events tell them. Of two packets of one moment, such an event may be read
+ * last, so it comes a moment earlier.
+ */
+static void end_process(struct pf_tracks *t, int32_t pid, uint64_t ts)
+{
+	Pf__TracePacket p = PF__TRACE_PACKET__INIT;
+	Pf__FtraceEventBundle bundle = PF__FTRACE_EVENT_BUNDLE__INIT;
+	Pf__FtraceEvent event = PF__FTRACE_EVENT__INIT, *at = &event;
+	Pf__SchedProcessFree end = PF__SCHED_PROCESS_FREE__INIT;
+
+	end.has_pid = true;
+	end.pid = pid;
+	event.has_timestamp = event.has_pid = true;
+	event.timestamp = pf__time(ts ? ts - 1 : 0);
+	event.pid = (uint32_t)pid;
+	event.sched_process_free = &end;
+	bundle.has_cpu = true;
+	bundle.event = &at;
+	bundle.n_event = 1;
+	p.ftrace_events = &bundle;
+	pf_seq__packet(t->o, t->seq, &p);
+}
+
 static void describe_process(struct pf_tracks *t, const struct track *track, uint64_t ts)
 {
 	const struct process_info *info = track->proc;
@@ -128,6 +155,10 @@ static void describe_process(struct pf_tracks *t, const struct track *track, uin
 
 	p.has_pid = true;
 	p.pid = shown_pid(t, track);
+	if (map64__get(t->pids, (uint64_t)p.pid))
+		end_process(t, p.pid, ts);
+	else if (!map64__put(t->pids, (uint64_t)p.pid, 1))
+		t->err = -ENOMEM;
 	p.has_process_name = true;
 	p.process_name = pf_out__cstr(t->o, info->comm);
 	if (info->start && info->start <= INT64_MAX) {
@@ -151,6 +182,14 @@ static void describe_process(struct pf_tracks *t, const struct track *track, uin
 	write_descriptor(t, &d, t->process[track->index], ts);
 }
 
+/* A tid that two threads of one process had: readers would take them for one. */
+static bool same_tid_before(const struct pf_tracks *t, const struct track *track)
+{
+	uint32_t i = track->index;
+
+	return i > t->leader[i] && session__track(t->s, i - 1)->tid == track->tid;
+}
+
 static void describe_thread(struct pf_tracks *t, const struct track *track, uint64_t ts)
 {
 	Pf__TrackDescriptor d = PF__TRACK_DESCRIPTOR__INIT;
@@ -158,7 +197,8 @@ static void describe_thread(struct pf_tracks *t, const struct track *track, uint
 
 	h.has_pid = h.has_tid = h.has_thread_name = true;
 	h.pid = shown_pid(t, track);
-	h.tid = shown_number(track->tid, t->ids.tid[track->index]);
+	h.tid = same_tid_before(t, track) ? (int32_t)t->ids.tid[track->index] :
+					    shown_number(track->tid, t->ids.tid[track->index]);
 	h.thread_name = pf_out__cstr(t->o, track->name);
 	d.thread = &h;
 	write_descriptor(t, &d, t->uuid[track->index], ts);

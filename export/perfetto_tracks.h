@@ -21,6 +21,7 @@ struct pf_tracks {
 	uint64_t *process;  /* by leader */
 	bool *described;    /* by leader */
 	struct map64 *taken; /* numbers in use */
+	struct map64 *pids;  /* that processes of the trace have had so far */
 	struct map64 *lanes; /* lane key -> number */
 	struct map64 *groups; /* (process, name, requests?) -> number */
 	struct map64 *counters; /* the same for counters -> number */

@@ -33,7 +33,7 @@ struct row {
 	uint64_t parent;
 	struct text name;
 	int32_t pid;
-	int64_t tid;
+	int64_t tid, start;
 	bool process, thread, counter;
 	size_t *open; /* slices */
 	size_t n_open;
@@ -74,6 +74,7 @@ struct importer {
 	size_t n_slices;
 	struct map64 *flows; /* id -> slice index */
 	struct parts lines;
+	struct map64 *starts; /* pid -> start of the process that has it now */
 	uint64_t snapshot[7]; /* newest value of each clock */
 	size_t n_packets, n_stats, n_uuids, n_systems;
 };
@@ -254,13 +255,20 @@ static void read_track(struct importer *im, const Pf__TrackDescriptor *d)
 		assert_true(d->process->pid > 0);
 		assert_null(parent);
 		t->pid = d->process->pid;
+		t->start = d->process->start_timestamp_ns;
+		/* Readers see a second process only when the first has ended. */
+		assert_null(map64__get(im->starts, (uint64_t)t->pid));
+		map64__put(im->starts, (uint64_t)t->pid, (uint64_t)t->start);
 	} else if (d->thread) {
 		assert_true(d->thread->pid > 0 && d->thread->tid > 0);
 		assert_null(parent);
 		t->pid = d->thread->pid;
 		t->tid = d->thread->tid;
+		assert_non_null(map64__get(im->starts, (uint64_t)t->pid));
+		t->start = (int64_t)*map64__get(im->starts, (uint64_t)t->pid);
 	} else if (parent) {
 		t->pid = parent->pid;
+		t->start = parent->start;
 	}
 }
 
@@ -395,6 +403,8 @@ static void read_packet(struct importer *im, const Pf__TracePacket *p)
 		read_clocks(im, q, p->clock_snapshot);
 	if (p->has_timestamp)
 		ts = time_of(q, p);
+	if (p->ftrace_events)
+		map64__del(im->starts, (uint64_t)p->ftrace_events->event[0]->sched_process_free->pid);
 	if (p->track_descriptor)
 		read_track(im, p->track_descriptor);
 	if (p->track_event)
@@ -437,14 +447,24 @@ static int by_time(const void *a, const void *b)
 	return x->order < y->order ? -1 : 1;
 }
 
+static void put_process(struct buf *b, const struct row *t)
+{
+	line__number(b, (uint64_t)t->pid);
+	buf__printf(b, "@%lld", (long long)t->start);
+}
+
 static void put_who(struct importer *im, struct buf *b, uint64_t uuid)
 {
 	struct row *t = track_of(im, uuid);
 
-	if (t->thread)
-		buf__printf(b, "%d/%lld", t->pid, (long long)t->tid);
-	else if (t->pid)
-		buf__printf(b, "%d:", t->pid);
+	if (t->thread) {
+		put_process(b, t);
+		buf__u8(b, '/');
+		line__number(b, (uint64_t)t->tid);
+	} else if (t->pid) {
+		put_process(b, t);
+		buf__u8(b, ':');
+	}
 	if (!t->thread)
 		line__text(b, t->name.s, t->name.len);
 }
@@ -545,7 +565,9 @@ static void play(struct importer *im, struct tp_event *e)
 		e->args = (struct parts){ 0 };
 		break;
 	default:
-		buf__printf(&b, "counter %d ", t->pid);
+		buf__printf(&b, "counter ");
+		put_process(&b, t);
+		buf__u8(&b, ' ');
 		line__text(&b, t->name.s, t->name.len);
 		buf__printf(&b, " %llu %s", (unsigned long long)e->ts, e->value);
 		parts__add(&im->lines, &b);
@@ -601,6 +623,7 @@ static void importer__free(struct importer *im)
 	map64__free(im->texts_at);
 	map64__free(im->tracks_at);
 	map64__free(im->flows);
+	map64__free(im->starts);
 }
 
 char *perfetto__seen(const void *data, size_t len)
@@ -612,6 +635,7 @@ char *perfetto__seen(const void *data, size_t len)
 	im.texts_at = map64__new();
 	im.tracks_at = map64__new();
 	im.flows = map64__new();
+	im.starts = map64__new();
 	read_framed(&im, data, len);
 	assert_int_equal(im.n_stats, 1);
 	assert_int_equal(im.n_uuids, 1);

@@ -58,6 +58,14 @@ void line__f64(struct buf *b, double f)
 		buf__printf(b, "f?");
 }
 
+void line__number(struct buf *b, uint64_t n)
+{
+	if (n && n < 10000000)
+		buf__printf(b, "%llu", (unsigned long long)n);
+	else
+		buf__printf(b, "?");
+}
+
 static int by_text(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -145,9 +153,17 @@ static void put_string(struct expect *e, struct buf *b, uint32_t id)
 	line__valid(b, session__str(e->s, id), strpool__len(session__names(e->s), id));
 }
 
+static void put_process(struct buf *b, const struct track *t)
+{
+	line__number(b, t->pid);
+	buf__printf(b, "@%llu", (unsigned long long)t->proc->start);
+}
+
 static void put_who(struct buf *b, const struct track *t)
 {
-	buf__printf(b, "%u/%u", t->pid, t->tid);
+	put_process(b, t);
+	buf__u8(b, '/');
+	line__number(b, t->tid);
 }
 
 static void add_arg(struct expect *e, struct parts *p, const struct event_arg *a)
@@ -323,7 +339,9 @@ static void expect_counter(struct expect *e, const struct item *it)
 	memcpy(&f, &it->ev->value, sizeof(f));
 	if (it->ev->kind == EV_COUNTER_F64 && !isfinite(f))
 		return;
-	buf__printf(&head, "counter %u ", it->track->pid);
+	buf__printf(&head, "counter ");
+	put_process(&head, it->track);
+	buf__u8(&head, ' ');
 	put_string(e, &head, it->ev->name);
 	if (it->ev->kind == EV_COUNTER_F64)
 		line__f64(&value, f);
@@ -337,7 +355,9 @@ static void expect_balance(struct expect *e, const struct item *it)
 	bool reserved = it->ev->kind == EV_RESERVE || it->ev->kind == EV_RELEASE;
 	struct buf head = { 0 }, value = { 0 };
 
-	buf__printf(&head, "counter %u memory%%20%s%%20%%28device%%20%u%%29", it->track->pid,
+	buf__printf(&head, "counter ");
+	put_process(&head, it->track);
+	buf__printf(&head, " memory%%20%s%%20%%28device%%20%u%%29",
 		    reserved ? "reserved" : "in%20use", it->ev->aux);
 	buf__printf(&value, "i%lld", (long long)(reserved ? it->reserved : it->current));
 	sample(e, it, hash__mix((uint64_t)it->track->process << 3 | 1 | reserved << 1, it->ev->aux),
@@ -364,7 +384,9 @@ static void lane_begin(struct expect *e, const struct item *it, uint32_t name, c
 	assert_false(l->open);
 	l->open = true;
 	l->begin = it->ts;
-	buf__printf(&l->head, "slice %u:", it->track->pid);
+	buf__printf(&l->head, "slice ");
+	put_process(&l->head, it->track);
+	buf__u8(&l->head, ':');
 	put_string(e, &l->head, name);
 	buf__printf(&l->head, " %llu", (unsigned long long)it->ts);
 	if (it->ev->cat)
@@ -419,7 +441,9 @@ static void expect_request(struct expect *e, const struct item *it)
 		lane_end(e, it, it->request_unfinished);
 		return;
 	}
-	buf__printf(&b, "slice %u:", it->track->pid);
+	buf__printf(&b, "slice ");
+	put_process(&b, it->track);
+	buf__u8(&b, ':');
 	put_string(e, &b, it->request_name);
 	buf__printf(&b, " %llu +0 d1 request %s", (unsigned long long)it->ts,
 		    it->ev->kind == EV_REQUEST_FIRST ? "first%20output" : "output");

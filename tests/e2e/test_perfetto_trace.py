@@ -103,6 +103,4 @@ class PerfettoTrace(lib.Case):
         self.assertEqual(bad, [])
         self.assertEqual([(r["pid"], r["name"], r["thread"], r["n"]) for r in rows], [
             ("50", "app", "app", "1"), ("50", "app", "helper", "1"), ("50", "later", "later", "1"),
-            ("50", "sh", "sh", "1"), ("60", "other", "same tid", "1"), ("60", "other", "zero", "1")]
-            if False else [(r["pid"], r["name"], r["thread"], r["n"]) for r in rows])
-        print(rows)
+            ("50", "sh", "sh", "1"), ("60", "other", "same tid", "1"), ("60", "other", "zero", "1")])

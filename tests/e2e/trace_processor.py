@@ -12,7 +12,7 @@ FOLDER = os.path.join(lib.BUILD, "tools", "trace-processor")
 PLAIN = set(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/")
 
 SLICES = """select s.id, s.ts, s.dur, s.depth, s.parent_id, s.category, s.name, s.arg_set_id, th.tid,
-    p1.pid as thread_pid, p2.pid as track_pid, t.name as track
+    p1.pid as thread_pid, p1.start_ts as thread_start, p2.pid as track_pid, p2.start_ts as track_start, t.name as track
   from slice s join track t on t.id = s.track_id
     left join thread_track tt on tt.id = t.id left join thread th on th.utid = tt.utid
     left join process p1 on p1.upid = th.upid
@@ -20,7 +20,7 @@ SLICES = """select s.id, s.ts, s.dur, s.depth, s.parent_id, s.category, s.name, 
   order by s.id"""
 ARGS = "select arg_set_id, key, value_type, string_value, int_value, real_value from args"
 FLOWS = "select slice_out, slice_in from flow"
-COUNTERS = """select c.ts, c.value, t.name, p.pid
+COUNTERS = """select c.ts, c.value, t.name, p.pid, p.start_ts
   from counter c join process_counter_track t on t.id = c.track_id join process p on p.upid = t.upid"""
 ALL = (SLICES, ARGS, FLOWS, COUNTERS)
 
@@ -88,11 +88,20 @@ class Args:
         return "{" + " ".join(sorted(parts, key=str.encode)) + "}"
 
 
+def made_up(n):
+    """Numbers that readers give a meaning of their own are replaced in traces."""
+    return "?" if int(n) >= 10_000_000 else n
+
+
+def process(pid, start):
+    return f"{made_up(pid)}@{start or 0}"
+
+
 def who(row):
     if row["tid"] is not None:
-        return f"{row['thread_pid']}/{row['tid']}"
+        return f"{process(row['thread_pid'], row['thread_start'])}/{made_up(row['tid'])}"
     if row["track_pid"] is not None:
-        return f"{row['track_pid']}:{shown(row['track'])}"
+        return f"{process(row['track_pid'], row['track_start'])}:{shown(row['track'])}"
     return shown(row["track"])
 
 
@@ -120,7 +129,7 @@ def lines(rows):
         found.append(f"slice {who(row)} {row['ts']} +{row['dur']} d{row['depth']} {shown(row['category'])} "
                      f"{shown(row['name'])}{args.source(row['arg_set_id'])} {args.listed(row['arg_set_id'])}")
     for row in counters:
-        found.append(f"counter {row['pid']} {shown(row['name'])} {row['ts']} {number(row['value'])}")
+        found.append(f"counter {process(row['pid'], row['start_ts'])} {shown(row['name'])} {row['ts']} {number(row['value'])}")
     return sorted(found, key=str.encode)
 
 

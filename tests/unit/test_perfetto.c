@@ -2,8 +2,10 @@
 /*
  * Perfetto traces as a reader of the format sees them.
  *
+ * For the tests that ask a real importer:
  * `test_perfetto --write DIR N` writes N random recordings and what an importer must find in each
- * (DIR/I.clika, DIR/I.expected), for the tests that ask a real importer.
+ * (DIR/I.clika, DIR/I.expected); `test_perfetto --expect FILE [TAG]` prints that of a recording,
+ * or of its captures with that tag.
  */
 #include "export/exporter.h"
 #include "tests/common/perfetto_text.h"
@@ -188,10 +190,10 @@ static void spans_keep_names_times_nesting_and_arguments(void **state)
 	rec__arg_u64(w->b, "flops", 1ull << 40);
 	rec__arg_f64(w->b, "load", 0.5);
 	rec__span(w->b, w->worker, 1200, 100, "copy");
-	assert_shows(w->b, "slice 100/100 1000 +5000 d0 - step {}\n"
-			   "slice 100/100 1100 +500 d1 layer conv2d @conv.c%3A12 {delta=i-5 "
+	assert_shows(w->b, "slice 100@1100/100 1000 +5000 d0 - step {}\n"
+			   "slice 100@1100/100 1100 +500 d1 layer conv2d @conv.c%3A12 {delta=i-5 "
 			   "flops=i1099511627776 load=f3fe0000000000000 shape=s1x3x8x8}\n"
-			   "slice 100/101 1200 +100 d0 - copy {}");
+			   "slice 100@1100/101 1200 +100 d0 - copy {}");
 }
 
 static void what_is_known_of_odd_spans_is_told(void **state)
@@ -206,12 +208,12 @@ static void what_is_known_of_odd_spans_is_told(void **state)
 	rec__span(w->b, w->worker, 1050, 100, "b");
 	rec__span(w->b, w->worker, 1400, 100, "last");
 	assert_shows(w->b,
-		     "slice 100/100 1000 +500 d0 - left%20open {clika_unfinished=btrue}\n"
-		     "slice 100/100 1100 +100 d1 - attached%20late {clika_no_begin=btrue}\n"
-		     "slice 100/100 1300 +50 d1 - secret {clika_redacted=btrue}\n"
-		     "slice 100/101 1000 +100 d0 - a {}\n"
-		     "slice 100/101 1050 +50 d1 - b {clika_clipped=btrue}\n"
-		     "slice 100/101 1400 +100 d0 - last {}");
+		     "slice 100@1100/100 1000 +500 d0 - left%20open {clika_unfinished=btrue}\n"
+		     "slice 100@1100/100 1100 +100 d1 - attached%20late {clika_no_begin=btrue}\n"
+		     "slice 100@1100/100 1300 +50 d1 - secret {clika_redacted=btrue}\n"
+		     "slice 100@1100/101 1000 +100 d0 - a {}\n"
+		     "slice 100@1100/101 1050 +50 d1 - b {clika_clipped=btrue}\n"
+		     "slice 100@1100/101 1400 +100 d0 - last {}");
 }
 
 static void spans_that_touch_do_not_nest(void **state)
@@ -221,9 +223,9 @@ static void spans_that_touch_do_not_nest(void **state)
 	rec__span(w->b, w->main, 1000, 100, "a");
 	rec__span(w->b, w->main, 1100, 0, "b");
 	rec__span(w->b, w->main, 1100, 100, "c");
-	assert_shows(w->b, "slice 100/100 1000 +100 d0 - a {}\n"
-			   "slice 100/100 1100 +0 d0 - b {}\n"
-			   "slice 100/100 1100 +100 d0 - c {}");
+	assert_shows(w->b, "slice 100@1100/100 1000 +100 d0 - a {}\n"
+			   "slice 100@1100/100 1100 +0 d0 - b {}\n"
+			   "slice 100@1100/100 1100 +100 d0 - c {}");
 }
 
 static void hostile_names_arrive_as_valid_text(void **state)
@@ -235,10 +237,10 @@ static void hostile_names_arrive_as_valid_text(void **state)
 	rec__span(w->b, w->main, 1040, 10, "");
 	rec__span(w->b, w->main, 1060, 10, "\x1b[0m\n");
 	rec__arg_str(w->b, "\x80", "nul\0and \xc3", 9);
-	assert_shows(w->b, "slice 100/100 1000 +10 d0 - %EF%BF%BD%EF%BF%BD {}\n"
-			   "slice 100/100 1020 +10 d0 - %EF%BF%BD%EF%BF%BD%EF%BF%BD {}\n"
-			   "slice 100/100 1040 +10 d0 - - {}\n"
-			   "slice 100/100 1060 +10 d0 - %1B%5B0m%0A {%EF%BF%BD=snul%00and%20%EF%BF%BD}");
+	assert_shows(w->b, "slice 100@1100/100 1000 +10 d0 - %EF%BF%BD%EF%BF%BD {}\n"
+			   "slice 100@1100/100 1020 +10 d0 - %EF%BF%BD%EF%BF%BD%EF%BF%BD {}\n"
+			   "slice 100@1100/100 1040 +10 d0 - - {}\n"
+			   "slice 100@1100/100 1060 +10 d0 - %1B%5B0m%0A {%EF%BF%BD=snul%00and%20%EF%BF%BD}");
 }
 
 static void what_is_too_deep_for_readers_is_left_out_and_counted(void **state)
@@ -272,10 +274,10 @@ static void async_spans_that_overlap_get_rows_of_their_own(void **state)
 	rec__event(w->b, w->worker, EV_ASYNC_BEGIN, 1200, "copy")->id = 3;
 	rec__event(w->b, w->worker, EV_ASYNC_END, 1300, "copy")->id = 2;
 	rec__event(w->b, w->worker, EV_INSTANT, 1400, "end");
-	assert_shows(w->b, "slice 100/101 1400 +0 d0 instant end {}\n"
-			   "slice 100:copy 1000 +200 d0 async copy {clika_id=i1 n=i2}\n"
-			   "slice 100:copy 1100 +200 d0 async copy {clika_id=i2}\n"
-			   "slice 100:copy 1200 +200 d0 async copy {clika_id=i3 clika_unfinished=btrue}");
+	assert_shows(w->b, "slice 100@1100/101 1400 +0 d0 instant end {}\n"
+			   "slice 100@1100:copy 1000 +200 d0 async copy {clika_id=i1 n=i2}\n"
+			   "slice 100@1100:copy 1100 +200 d0 async copy {clika_id=i2}\n"
+			   "slice 100@1100:copy 1200 +200 d0 async copy {clika_id=i3 clika_unfinished=btrue}");
 	p = unpack(w->b);
 	group = named_track(&p, "copy", 0);
 	assert_int_equal(group->child_ordering, 3);
@@ -300,11 +302,11 @@ static void a_request_shows_its_latency_and_its_first_output(void **state)
 	rec__event(w->b, w->main, EV_REQUEST_END, 1900, "chat")->id = 7;
 	rec__event(w->b, w->main, EV_REQUEST_END, 2000, "chat")->id = 8;
 	assert_shows(w->b,
-		     "slice 100/100 2000 +0 d0 instant end%20of%20chat {}\n"
-		     "slice 100:chat 1000 +900 d0 request chat {clika_first_output_ns=i400 clika_id=i7 "
+		     "slice 100@1100/100 2000 +0 d0 instant end%20of%20chat {}\n"
+		     "slice 100@1100:chat 1000 +900 d0 request chat {clika_first_output_ns=i400 clika_id=i7 "
 		     "clika_units=i3}\n"
-		     "slice 100:chat 1400 +0 d1 request first%20output {clika_units=i0}\n"
-		     "slice 100:chat 1500 +0 d1 request output {clika_units=i3}");
+		     "slice 100@1100:chat 1400 +0 d1 request first%20output {clika_units=i0}\n"
+		     "slice 100@1100:chat 1500 +0 d1 request output {clika_units=i3}");
 }
 
 static void flows_join_the_spans_they_left_and_reached(void **state)
@@ -317,11 +319,11 @@ static void flows_join_the_spans_they_left_and_reached(void **state)
 	rec__event(w->b, w->worker, EV_FLOW_STEP, 1210, "job")->id = 1;
 	rec__span(w->b, w->main, 1400, 100, "reply");
 	rec__event(w->b, w->main, EV_FLOW_IN, 1410, "job")->id = 1;
-	assert_shows(w->b, "flow 100/100@1000 submit -> 100/101@1200 batch\n"
-			   "flow 100/101@1200 batch -> 100/100@1400 reply\n"
-			   "slice 100/100 1000 +100 d0 - submit {}\n"
-			   "slice 100/100 1400 +100 d0 - reply {}\n"
-			   "slice 100/101 1200 +100 d0 - batch {}");
+	assert_shows(w->b, "flow 100@1100/100@1000 submit -> 100@1100/101@1200 batch\n"
+			   "flow 100@1100/101@1200 batch -> 100@1100/100@1400 reply\n"
+			   "slice 100@1100/100 1000 +100 d0 - submit {}\n"
+			   "slice 100@1100/100 1400 +100 d0 - reply {}\n"
+			   "slice 100@1100/101 1200 +100 d0 - batch {}");
 }
 
 /* Readers would turn such an arrow round: it ends in an instant at the true moment. */
@@ -333,9 +335,9 @@ static void a_flow_into_a_span_that_began_earlier_keeps_its_direction(void **sta
 	rec__span(w->b, w->main, 1000, 100, "submit");
 	rec__event(w->b, w->main, EV_FLOW_OUT, 1050, "job")->id = 1;
 	rec__event(w->b, w->worker, EV_FLOW_IN, 1300, "job")->id = 1;
-	assert_shows(w->b, "flow 100/100@1000 submit -> 100/101@900 loop\n"
-			   "slice 100/100 1000 +100 d0 - submit {}\n"
-			   "slice 100/101 900 +1000 d0 - loop {}");
+	assert_shows(w->b, "flow 100@1100/100@1000 submit -> 100@1100/101@900 loop\n"
+			   "slice 100@1100/100 1000 +100 d0 - submit {}\n"
+			   "slice 100@1100/101 900 +1000 d0 - loop {}");
 }
 
 static void many_flows_out_of_one_span_all_arrive(void **state)
@@ -353,7 +355,7 @@ static void many_flows_out_of_one_span_all_arrive(void **state)
 	}
 	data = export_recording(w->b);
 	seen = perfetto__seen(data.data, data.len);
-	for (at = seen; (at = strstr(at, "flow 100/100@1000 submit%20all -> 100/101@")); at++)
+	for (at = seen; (at = strstr(at, "flow 100@1100/100@1000 submit%20all -> 100@1100/101@")); at++)
 		n++;
 	assert_int_equal(n, 300);
 	free(seen);
@@ -373,12 +375,12 @@ static void counters_are_written_again_at_the_end(void **state)
 		.kind = EV_ALLOC, .ts = 1200, .id = 0x1000, .value = 4096, .aux = 1
 	};
 	rec__event(w->b, w->main, EV_COUNTER_I64, 2000, "depth")->value = 4;
-	assert_shows(w->b, "counter 100 depth 1000 i-3\n"
-			   "counter 100 depth 2000 i4\n"
-			   "counter 100 load 1100 f3fe0000000000000\n"
-			   "counter 100 load 2000 f3fe0000000000000\n"
-			   "counter 100 memory%20in%20use%20%28device%201%29 1200 i4096\n"
-			   "counter 100 memory%20in%20use%20%28device%201%29 2000 i4096");
+	assert_shows(w->b, "counter 100@1100 depth 1000 i-3\n"
+			   "counter 100@1100 depth 2000 i4\n"
+			   "counter 100@1100 load 1100 f3fe0000000000000\n"
+			   "counter 100@1100 load 2000 f3fe0000000000000\n"
+			   "counter 100@1100 memory%20in%20use%20%28device%201%29 1200 i4096\n"
+			   "counter 100@1100 memory%20in%20use%20%28device%201%29 2000 i4096");
 }
 
 static void equal_counter_names_of_two_processes_stay_apart(void **state)
@@ -388,7 +390,7 @@ static void equal_counter_names_of_two_processes_stay_apart(void **state)
 
 	rec__event(w->b, w->main, EV_COUNTER_I64, 1000, "depth")->value = 1;
 	rec__event(w->b, other, EV_COUNTER_I64, 1000, "depth")->value = 2;
-	assert_shows(w->b, "counter 100 depth 1000 i1\ncounter 200 depth 1000 i2");
+	assert_shows(w->b, "counter 100@1100 depth 1000 i1\ncounter 200@1200 depth 1000 i2");
 }
 
 /* --- processes ------------------------------------------------------------------------------------------- */
@@ -645,6 +647,26 @@ static int write_samples(const char *dir, unsigned long n)
 	return 0;
 }
 
+static int print_expected(const char *path, const char *tag)
+{
+	struct session_opts o = { .capture_tag = tag };
+	struct clika_error err = { 0 };
+	struct recording *r = NULL;
+	struct session *s = NULL;
+	char *expected;
+
+	if (recording__open(path, &r, &err) || session__new(r, &o, &s, &err)) {
+		fprintf(stderr, "%s\n", err.msg);
+		return 1;
+	}
+	expected = perfetto__expected(s);
+	puts(expected);
+	free(expected);
+	session__free(s);
+	recording__close(r);
+	return 0;
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(int argc, char **argv)
@@ -677,5 +699,7 @@ int main(int argc, char **argv)
 
 	if (argc == 4 && !strcmp(argv[1], "--write"))
 		return write_samples(argv[2], strtoul(argv[3], NULL, 10));
+	if (argc >= 3 && !strcmp(argv[1], "--expect"))
+		return print_expected(argv[2], argc > 3 ? argv[3] : NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
