@@ -406,6 +406,9 @@ extern int clika__key_create(unsigned int *key,
 extern int clika__key_delete(unsigned int key) __asm__("pthread_key_delete") CLIKA__PTHREAD;
 extern int clika__key_set(unsigned int key,
 			  const void *value) __asm__("pthread_setspecific") CLIKA__PTHREAD;
+extern unsigned long clika__self(void) __asm__("pthread_self") CLIKA__PTHREAD;
+extern int clika__cpu_clock(unsigned long thread,
+			    int *clock) __asm__("pthread_getcpuclockid") CLIKA__PTHREAD;
 
 /* Bare system calls: they leave errno alone and are safe in signal handlers. */
 #ifdef __x86_64__
@@ -554,6 +557,23 @@ CLIKA__INLINE int clika__borrowed(uint32_t owner)
 	return !clika_nowipe_v1 && (parent == owner || parent == 0);
 }
 
+/*
+ * The same where no buffer tells. libc knows its threads by the numbers that fork() and
+ * pthread_create() gave them: a child in borrowed memory has another one. A thread's processor
+ * clock is that number.
+ */
+CLIKA__FUNC int clika__not_libcs(void)
+{
+	int clock;
+
+#if defined(__GLIBC__) && !(__GLIBC__ > 2 || (__GLIBC__ == 2 && __GLIBC_MINOR__ >= 34))
+	if (!clika__self || !clika__cpu_clock)
+		return 0;
+#endif
+	return !clika__cpu_clock(clika__self(), &clock) &&
+	       (uint32_t) ~(clock >> 3) != clika__id(CLIKA__GETTID);
+}
+
 CLIKA__FUNC void clika__thread_exit(void *p)
 {
 	struct clika_buffer *b = (struct clika_buffer *)p;
@@ -648,7 +668,8 @@ CLIKA__FUNC struct clika_buffer *clika__make(void)
 		(struct clika_buffer *)__atomic_load_n(&clika_object_v1.buffers, __ATOMIC_ACQUIRE);
 	int known = 0;
 
-	if (b && b->magic == CLIKA_BUFFER_MAGIC && b->pid != pid && clika__borrowed(b->pid)) {
+	if (b ? b->magic == CLIKA_BUFFER_MAGIC && b->pid != pid && clika__borrowed(b->pid)
+	      : clika__not_libcs()) {
 		clika__drop(&clika_blocked_v1);
 		return CLIKA__NO_BUFFER;
 	}

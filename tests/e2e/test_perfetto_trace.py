@@ -3,6 +3,7 @@
 import concurrent.futures
 import gzip
 import os
+import re
 import shutil
 import subprocess
 import unittest
@@ -104,3 +105,23 @@ class PerfettoTrace(lib.Case):
         self.assertEqual([(r["pid"], r["name"], r["thread"], r["n"]) for r in rows], [
             ("50", "app", "app", "1"), ("50", "app", "helper", "1"), ("50", "later", "later", "1"),
             ("50", "sh", "sh", "1"), ("60", "other", "same tid", "1"), ("60", "other", "zero", "1")])
+
+    def test_spans_deeper_than_the_importer_goes_are_left_out_and_counted(self):
+        folder = self.tmp()
+        subprocess.run([UNIT, "--deep", f"{folder}/deep.clika"], check=True, timeout=120)
+        trace = export(f"{folder}/deep.clika", f"{folder}/deep.pftrace")
+        self.check(trace, expected_of(f"{folder}/deep.clika"))
+        _, (rows,) = trace_processor.ask(trace, """select int_value as n from metadata
+            where name = 'trace_attribute.clika.count.too_deep'""")
+        self.assertEqual(rows, [{"n": "89"}])
+
+    def test_live_server_is_read_to_the_last_value(self):
+        server = lib.Process(self, [os.path.join(lib.BUILD, "digits"), "serve", "--rate", "200"])
+        lib.wait_for(lambda: server.out.lines or server.err.lines, "the server's first line")
+        recorder = self.record("-p", server.pid, "-d", 2, "--format", "perfetto")
+        self.assertEqual(recorder.wait(), 0, recorder.err.text())
+        expected = expected_of(recorder.path("recording.clika"))
+        self.check(recorder.path("trace.pftrace"), expected)
+        for what in ("slice .* layer conv2d", "flow .* submit -> .* dispatch", "slice .*:classify .* request",
+                     "counter .* memory%20in%20use"):
+            self.assertGreater(sum(bool(re.match(what, line)) for line in expected), 10, what)
