@@ -78,7 +78,7 @@ struct clika_recorder_opts {
 	size_t ring_bytes;      /* per ring; 0 = 16 MiB; rounded up to a power of two */
 	uint64_t delay_ns;      /* the capture opens this long after attaching */
 	const char *tag;        /* of the capture; NULL = "default" */
-	bool no_capture;   /* open no capture: what follows opens its own */
+	bool no_capture;        /* open no capture: what follows opens its own */
 	const char *output_dir; /* where recording.clika goes; NULL = memory file only */
 	bool overwrite;
 	uid_t owner; /* of files; (uid_t)-1 = leave as created */
@@ -181,6 +181,7 @@ struct clika_export_opts {
 	uid_t owner; /* (uid_t)-1 = leave */
 	gid_t group;
 	unsigned columns, top;
+	const char *step_name; /* kineto: spans whose name fits this glob are steps; NULL = none */
 };
 CLIKA_API void clika_export_opts__init(struct clika_export_opts *o);
 
@@ -197,6 +198,33 @@ CLIKA_API int clika_recording__export(struct clika_recording *r, const char *for
 CLIKA_API int clika_recording__export_mem(struct clika_recording *r, const char *format,
 					  const struct clika_export_opts *o, char **data,
 					  size_t *len, struct clika_prof_error *err);
+
+/*
+ * Sends the recording as OTLP traces to a collector's HTTP receiver. What the server refuses for
+ * now (429, 502, 503, 504, no answer) is tried again, after what it says in Retry-After or with
+ * growing pauses; anything else ends the push. Needs libcurl at run time: -ENOTSUP without.
+ */
+struct clika_push_opts {
+	size_t sz;
+	const char *url;            /* http(s)://host:4318; without a path /v1/traces is added */
+	const char *const *headers; /* "Name: value", for instance with a token */
+	size_t n_headers;
+	unsigned timeout_ms;  /* of one try; 0 = 10,000 */
+	unsigned tries;       /* of one body; 0 = 6 */
+	unsigned backoff_ms;  /* before the second try, then doubled; 0 = 1,000 */
+	unsigned max_wait_ms; /* longest pause, also when the server asks for more; 0 = 60,000 */
+};
+struct clika_push_result { /* filled on errors too */
+	size_t sz;         /* set by the caller */
+	uint64_t requests; /* accepted; each holds up to 512 spans */
+	uint64_t spans;    /* accepted */
+	uint64_t rejected; /* spans that the collector did not take from accepted requests */
+	uint64_t retries;
+	char message[256]; /* what the collector said about rejected spans, "" = nothing */
+};
+CLIKA_API int clika_recording__push_otlp(struct clika_recording *r, const struct clika_push_opts *o,
+					 struct clika_push_result *result,
+					 struct clika_prof_error *err);
 
 /* ---- what is there: list and doctor ---------------------------------------------------------- */
 

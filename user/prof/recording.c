@@ -3,6 +3,7 @@
 #include "clika/prof.h"
 
 #include "export/exporter.h"
+#include "export/otlp_push.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -272,6 +273,7 @@ static struct export_opts export_opts_of(const struct clika_export_opts *o)
 		e.columns = o->columns;
 	if (o->top)
 		e.top = o->top;
+	e.step_name = o->step_name;
 	return e;
 }
 
@@ -355,4 +357,38 @@ int clika_recording__export_mem(struct clika_recording *r, const char *format,
 	*data = (char *)b.data;
 	*len = b.len - 1;
 	return 0;
+}
+
+int clika_recording__push_otlp(struct clika_recording *r, const struct clika_push_opts *given,
+			       struct clika_push_result *out, struct clika_prof_error *error)
+{
+	struct clika_push_opts o = { .sz = sizeof(o) };
+	struct clika_push_result result = { 0 };
+	struct otlp_push_result pushed;
+	struct otlp_push_opts p;
+	struct clika_error err = { 0 };
+	struct export_opts e;
+	int code;
+
+	TAKE_OPTS(&o, given);
+	export_opts__init(&e);
+	otlp_push_opts__init(&p);
+	p.url = o.url;
+	p.headers = o.headers;
+	p.n_headers = o.n_headers;
+	p.timeout_ms = o.timeout_ms ? o.timeout_ms : p.timeout_ms;
+	p.tries = o.tries ? o.tries : p.tries;
+	p.backoff_ms = o.backoff_ms ? o.backoff_ms : p.backoff_ms;
+	p.max_wait_ms = o.max_wait_ms ? o.max_wait_ms : p.max_wait_ms;
+	code = otlp_push(r->s, &e, &p, &pushed, &err);
+	if (out) {
+		result.requests = pushed.bodies;
+		result.spans = pushed.spans;
+		result.rejected = pushed.rejected;
+		result.retries = pushed.retries;
+		memcpy(result.message, pushed.message, sizeof(result.message));
+		result.sz = out->sz < sizeof(result) ? out->sz : sizeof(result);
+		memcpy(out, &result, result.sz);
+	}
+	return give_error(error, &err, code);
 }
