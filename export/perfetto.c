@@ -56,10 +56,10 @@ struct perfetto {
 	struct pf_tracks tracks;
 	struct thread *threads; /* by track */
 	uint64_t flow_seed;
-	struct map64 *flows;    /* flow key -> index */
+	struct map64 *flows; /* flow key -> index */
 	struct flow_place *places;
 	size_t n_places, cap_places;
-	uint64_t free_place; /* index + 1 of one that is free; its begin leads to the next */
+	uint64_t free_place;      /* index + 1 of one that is free; its begin leads to the next */
 	struct map64 *samples_at; /* track of the counter -> index */
 	struct sample *samples;
 	size_t n_samples, cap_samples;
@@ -153,16 +153,17 @@ static void span__begin(struct perfetto *p, const struct item *it)
 	const struct event *ev = it->ev;
 	struct pf_seq *q = thread_seq(p, it->track, it->ts);
 	uint32_t source = p->args ? ev->src : 0;
-	uint32_t category = ev->cat			? ev->cat :
-			    ev->flags & EVS_FUNCTION	? (uint32_t)PF_T_FUNCTION :
-			    ev->flags & EVS_USDT	? (uint32_t)PF_T_USDT :
-							  0;
+	uint32_t category = ev->cat                    ? ev->cat
+			    : ev->flags & EVS_FUNCTION ? (uint32_t)PF_T_FUNCTION
+			    : ev->flags & EVS_USDT     ? (uint32_t)PF_T_USDT
+						       : 0;
 
 	if (it->span->depth >= MAX_DEPTH) {
 		p->counts.too_deep++;
 		return;
 	}
-	if ((!ev->nargs || !p->args) && !(ev->flags & TELLING) && !it->span->late && !it->span->cut) {
+	if ((!ev->nargs || !p->args) && !(ev->flags & TELLING) && !it->span->late &&
+	    !it->span->cut) {
 		pf_seq__span(&p->o, q, PF_BEGIN, it->ts, ev->name, category, source);
 		return;
 	}
@@ -341,7 +342,8 @@ static void closing_samples(struct perfetto *p)
 	for (i = 0; i < p->n_samples && !status(p); i++) {
 		m = &p->samples[i];
 		if (m->ts < end)
-			write_sample(p, m, pf_tracks__counter(&p->tracks, m->track, m->what, m->id, end),
+			write_sample(p, m,
+				     pf_tracks__counter(&p->tracks, m->track, m->what, m->id, end),
 				     end);
 	}
 }
@@ -384,8 +386,8 @@ static void request(struct perfetto *p, const struct item *it)
 		pf_event__note_u64(&p->o, PF_T_ID, it->ev->id);
 	} else {
 		if (!end) {
-			pf_event__name(&p->o, it->ev->kind == EV_REQUEST_FIRST ? PF_T_FIRST_OUTPUT :
-										 PF_T_OUTPUT);
+			pf_event__name(&p->o, it->ev->kind == EV_REQUEST_FIRST ? PF_T_FIRST_OUTPUT
+									       : PF_T_OUTPUT);
 			pf_event__category(&p->o, PF_T_REQUEST);
 		}
 		pf_event__note_u64(&p->o, PF_T_UNITS, it->units);
@@ -410,8 +412,9 @@ static void request(struct perfetto *p, const struct item *it)
 static uint64_t arrow_id(const struct perfetto *p, const struct item *it, uint64_t leaves,
 			 const struct flow_place *before)
 {
-	uint64_t id = before && before->ts == leaves ? hash__mix(before->id, leaves) :
-						       hash__mix(p->flow_seed ^ it->flow_key, leaves);
+	uint64_t id = before && before->ts == leaves
+			      ? hash__mix(before->id, leaves)
+			      : hash__mix(p->flow_seed ^ it->flow_key, leaves);
 
 	return id ? id : 1;
 }
@@ -431,7 +434,8 @@ static bool hang(struct perfetto *p, const struct item *it, const struct open_sp
 	struct arrow_end *bigger;
 	uint32_t i, same = 0;
 
-	for (i = th->n_arrows; i && th->arrows[i - 1].depth == span->depth && same < MAX_ARROWS; i--)
+	for (i = th->n_arrows; i && th->arrows[i - 1].depth == span->depth && same < MAX_ARROWS;
+	     i--)
 		same++;
 	if (same == MAX_ARROWS)
 		return false;
@@ -513,8 +517,8 @@ static void remember_place(struct perfetto *p, const struct item *it, uint64_t i
 	if (!at)
 		at = new_place(p, it->flow_key);
 	if (at)
-		p->places[*at] = (struct flow_place){ span->ev.ts, span->ev.ts + span->ev.dur, it->ts,
-						      id };
+		p->places[*at] =
+			(struct flow_place){ span->ev.ts, span->ev.ts + span->ev.dur, it->ts, id };
 	else
 		p->o.err = p->o.err ? p->o.err : -ENOMEM;
 }

@@ -6,8 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CLOCK_ID_REALTIME = 1, CLOCK_ID_MONO = 3, CLOCK_ID_COARSE = 4, CLOCK_ID_RAW = 5,
-       CLOCK_ID_BOOT = 6 };
+enum {
+	CLOCK_ID_REALTIME = 1,
+	CLOCK_ID_MONO = 3,
+	CLOCK_ID_COARSE = 4,
+	CLOCK_ID_RAW = 5,
+	CLOCK_ID_BOOT = 6
+};
 
 /* --- clocks --------------------------------------------------------------------------------------- */
 

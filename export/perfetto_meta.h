@@ -8,10 +8,10 @@
 struct pf_clocks {
 	struct pf_out *o;
 	struct pf_seq *seq;
-	size_t next;        /* anchor to write */
-	uint64_t next_at;   /* its time; UINT64_MAX: none is left */
+	size_t next;      /* anchor to write */
+	uint64_t next_at; /* its time; UINT64_MAX: none is left */
 	struct clock_anchor last;
-	uint64_t realtime;  /* the latest that was written */
+	uint64_t realtime; /* the latest that was written */
 };
 
 /* Starts the sequence with the clocks of the first moment. */

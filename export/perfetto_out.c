@@ -13,9 +13,9 @@
 #define STATE_CLEARED 1
 #define STATE_NEEDED 2
 
-#define FULL (128u << 10)   /* so much is handed on at once */
-#define SMALL_PACKET 128    /* no begin or end without arguments is longer */
-#define FRAME 11            /* tag and length before a packet */
+#define FULL (128u << 10) /* so much is handed on at once */
+#define SMALL_PACKET 128  /* no begin or end without arguments is longer */
+#define FRAME 11          /* tag and length before a packet */
 
 int pf_out__init(struct pf_out *o, const struct session *s, struct outfile *out, bool compress)
 {
@@ -373,9 +373,9 @@ struct pf_event *pf_event__open(struct pf_out *o, struct pf_seq *q, enum pf_type
 static uint64_t event__intern(struct pf_out *o, enum pf_kind kind, uint32_t id)
 {
 	struct pf_event *e = &o->ev;
-	size_t *n = kind == PF_CATEGORIES ? &e->fresh.n_event_categories :
-		    kind == PF_NAMES	  ? &e->fresh.n_event_names :
-					    &e->fresh.n_debug_annotation_names;
+	size_t *n = kind == PF_CATEGORIES ? &e->fresh.n_event_categories
+		    : kind == PF_NAMES    ? &e->fresh.n_event_names
+					  : &e->fresh.n_debug_annotation_names;
 	uint64_t iid = iid_known(o, e->seq, kind, id);
 	Pf__InternedName *name;
 
@@ -423,7 +423,8 @@ void pf_event__source(struct pf_out *o, uint32_t id)
 	if (!iid) {
 		iid = iid_new(o, e->seq, PF_SOURCES, id);
 		text = pf_out__string(o, id);
-		for (at = text.len; at && text.data[at - 1] >= '0' && text.data[at - 1] <= '9'; at--)
+		for (at = text.len; at && text.data[at - 1] >= '0' && text.data[at - 1] <= '9';
+		     at--)
 			digits++;
 		pf__source_location__init(l);
 		if (digits && digits <= 9 && at && text.data[at - 1] == ':') {

@@ -44,10 +44,10 @@ enum pf_text {
 };
 
 struct pf_seq {
-	uint32_t id; /* 0: nothing written yet */
-	bool lossy;  /* records of what it shows were lost */
-	bool absolute; /* times are those of CLOCK_BOOTTIME, not steps */
-	uint64_t track;  /* where its events go when they do not say */
+	uint32_t id;    /* 0: nothing written yet */
+	bool lossy;     /* records of what it shows were lost */
+	bool absolute;  /* times are those of CLOCK_BOOTTIME, not steps */
+	uint64_t track; /* where its events go when they do not say */
 	uint64_t last_ts;
 	uint32_t iids[PF_KINDS];
 };
@@ -102,8 +102,8 @@ void pf_seq__start(struct pf_out *o, struct pf_seq *q, uint64_t ts);
 void pf_seq__packet(struct pf_out *o, struct pf_seq *q, Pf__TracePacket *p);
 
 /* A begin or end without anything but names; the sequence has a track. 0: not given. */
-void pf_seq__span(struct pf_out *o, struct pf_seq *q, enum pf_type type, uint64_t ts,
-		  uint32_t name, uint32_t category, uint32_t source);
+void pf_seq__span(struct pf_out *o, struct pf_seq *q, enum pf_type type, uint64_t ts, uint32_t name,
+		  uint32_t category, uint32_t source);
 
 /* Anything else, in steps; @track 0: that of the sequence. */
 struct pf_event *pf_event__open(struct pf_out *o, struct pf_seq *q, enum pf_type type, uint64_t ts,

@@ -197,8 +197,8 @@ static void describe_thread(struct pf_tracks *t, const struct track *track, uint
 
 	h.has_pid = h.has_tid = h.has_thread_name = true;
 	h.pid = shown_pid(t, track);
-	h.tid = same_tid_before(t, track) ? (int32_t)t->ids.tid[track->index] :
-					    shown_number(track->tid, t->ids.tid[track->index]);
+	h.tid = same_tid_before(t, track) ? (int32_t)t->ids.tid[track->index]
+					  : shown_number(track->tid, t->ids.tid[track->index]);
 	h.thread_name = pf_out__cstr(t->o, track->name);
 	d.thread = &h;
 	write_descriptor(t, &d, t->uuid[track->index], ts);
@@ -264,8 +264,8 @@ static uint64_t group_for(struct pf_tracks *t, const struct item *it, uint32_t n
 	d.has_parent_uuid = d.has_name = d.has_description = d.has_child_ordering = true;
 	d.parent_uuid = pf_tracks__process(t, it->track, it->ts);
 	d.name = pf_out__string(t->o, name);
-	d.description = pf_out__cstr(t->o, request ? "requests, in as many rows as ran at once" :
-						     "async spans, in as many rows as ran at once");
+	d.description = pf_out__cstr(t->o, request ? "requests, in as many rows as ran at once"
+						   : "async spans, in as many rows as ran at once");
 	d.child_ordering = ORDER_EXPLICIT;
 	write_descriptor(t, &d, uuid, it->ts);
 	return remember(t, t->groups, key, uuid);

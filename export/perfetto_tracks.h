@@ -15,15 +15,15 @@ struct pf_tracks {
 	struct pf_out *o;
 	struct pf_seq *seq; /* takes the descriptions */
 	struct trace_ids ids;
-	uint64_t host;      /* goes into every number */
-	uint64_t *uuid;     /* by track: of its thread */
-	uint32_t *leader;   /* by track: the first track of its process */
-	uint64_t *process;  /* by leader */
-	bool *described;    /* by leader */
-	struct map64 *taken; /* numbers in use */
-	struct map64 *pids;  /* that processes of the trace have had so far */
-	struct map64 *lanes; /* lane key -> number */
-	struct map64 *groups; /* (process, name, requests?) -> number */
+	uint64_t host;          /* goes into every number */
+	uint64_t *uuid;         /* by track: of its thread */
+	uint32_t *leader;       /* by track: the first track of its process */
+	uint64_t *process;      /* by leader */
+	bool *described;        /* by leader */
+	struct map64 *taken;    /* numbers in use */
+	struct map64 *pids;     /* that processes of the trace have had so far */
+	struct map64 *lanes;    /* lane key -> number */
+	struct map64 *groups;   /* (process, name, requests?) -> number */
 	struct map64 *counters; /* the same for counters -> number */
 	int err;
 };

@@ -22,7 +22,7 @@ struct text {
 
 struct seq {
 	bool valid;
-	uint32_t clock;      /* of packets that name none */
+	uint32_t clock; /* of packets that name none */
 	bool has_steps;
 	uint64_t steps_clock, steps_at; /* the sequence's own clock */
 	uint64_t track;
@@ -81,8 +81,8 @@ struct importer {
 
 #define ADD(array, n)                                                                              \
 	({                                                                                         \
-		if (!((n) & ((n) - 1))) {                                                          \
-			(array) = realloc(array, ((n) ? (n) * 2 : 1) * sizeof(*(array)));          \
+		if (!((n) & ((n)-1))) {                                                            \
+			(array) = realloc(array, ((n) ? (n)*2 : 1) * sizeof(*(array)));            \
 			assert_non_null(array);                                                    \
 		}                                                                                  \
 		memset(&(array)[n], 0, sizeof(*(array)));                                          \
@@ -110,7 +110,8 @@ static struct seq *seq_of(struct importer *im, uint32_t id)
 	return &im->seqs[id];
 }
 
-static uint64_t iid_key(const struct importer *im, const struct seq *q, unsigned int kind, uint64_t iid)
+static uint64_t iid_key(const struct importer *im, const struct seq *q, unsigned int kind,
+			uint64_t iid)
 {
 	return (uint64_t)(q - im->seqs) << 40 | (uint64_t)kind << 36 | iid;
 }
@@ -404,7 +405,8 @@ static void read_packet(struct importer *im, const Pf__TracePacket *p)
 	if (p->has_timestamp)
 		ts = time_of(q, p);
 	if (p->ftrace_events)
-		map64__del(im->starts, (uint64_t)p->ftrace_events->event[0]->sched_process_free->pid);
+		map64__del(im->starts,
+			   (uint64_t)p->ftrace_events->event[0]->sched_process_free->pid);
 	if (p->track_descriptor)
 		read_track(im, p->track_descriptor);
 	if (p->track_event)

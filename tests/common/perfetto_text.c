@@ -13,7 +13,8 @@
 
 void line__text(struct buf *b, const void *text, size_t len)
 {
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/";
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/";
 	const unsigned char *s = text;
 	size_t i;
 
@@ -143,7 +144,7 @@ struct expect {
 	struct {
 		struct buf head, value;
 		uint64_t ts;
-	} *samples;
+	} * samples;
 	size_t n_samples;
 	uint64_t last_ts;
 };
@@ -242,7 +243,8 @@ static void expect_slice(struct expect *e, const struct item *it, uint64_t dur, 
 
 	buf__printf(&b, "slice ");
 	put_who(&b, it->track);
-	buf__printf(&b, " %llu +%llu d%u ", (unsigned long long)it->ts, (unsigned long long)dur, depth);
+	buf__printf(&b, " %llu +%llu d%u ", (unsigned long long)it->ts, (unsigned long long)dur,
+		    depth);
 	if (cat)
 		put_string(e, &b, cat);
 	else
@@ -277,7 +279,10 @@ static void expect_span(struct expect *e, const struct item *it)
 
 	if (it->span->depth < 512)
 		expect_slice(e, it, it->ev->dur, it->span->depth, it->ev->cat,
-			     f & EVS_FUNCTION ? "function" : f & EVS_USDT ? "usdt" : "", "");
+			     f & EVS_FUNCTION ? "function"
+			     : f & EVS_USDT   ? "usdt"
+					      : "",
+			     "");
 }
 
 static void expect_instant(struct expect *e, const struct item *it, const char *prefix)

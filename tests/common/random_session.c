@@ -26,8 +26,13 @@ static uint64_t roll(struct dice *d, uint64_t below)
 static const char *some_name(struct dice *d)
 {
 	static const char *const names[] = {
-		"conv2d", "gemm", "softmax", "ns::op<int, 4>", "\"quoted\"", "back\\slash", "line\nbreak",
-		"\x1b[31mred", "bad \xff\xfe", "\xc3\xa9t\xc3\xa9", "</script>", "a;b c", "%s%n", "",
+		"conv2d",       "gemm",
+		"softmax",      "ns::op<int, 4>",
+		"\"quoted\"",   "back\\slash",
+		"line\nbreak",  "\x1b[31mred",
+		"bad \xff\xfe", "\xc3\xa9t\xc3\xa9",
+		"</script>",    "a;b c",
+		"%s%n",         "",
 	};
 
 	return names[roll(d, ARRAY_SIZE(names))];
@@ -43,7 +48,9 @@ static uint64_t some_time(struct dice *d, const struct place *p)
 
 static void add_args(struct rec *b, struct dice *d)
 {
-	static const char *const keys[] = { "shape", "flops", "a key", "n.items", "\xc3\xbc", "k6" };
+	static const char *const keys[] = {
+		"shape", "flops", "a key", "n.items", "\xc3\xbc", "k6"
+	};
 	size_t i, n = roll(d, 3) ? 0 : 1 + roll(d, ARRAY_SIZE(keys));
 	const char *s;
 
@@ -91,10 +98,11 @@ static void add_span(struct rec *b, struct dice *d, const struct place *p)
 static void add_event(struct rec *b, struct dice *d, const struct place *p)
 {
 	static const uint8_t kinds[] = {
-		EV_INSTANT,	 EV_COUNTER_I64, EV_COUNTER_F64, EV_ASYNC_BEGIN,   EV_ASYNC_END,
-		EV_FLOW_OUT,	 EV_FLOW_STEP,	 EV_FLOW_IN,	 EV_REQUEST_BEGIN, EV_REQUEST_FIRST,
-		EV_REQUEST_OUTPUT, EV_REQUEST_END, EV_ALLOC,	 EV_FREE,	   EV_RESERVE,
-		EV_RELEASE,	 EV_CAPTURE_BEGIN, EV_CAPTURE_END,
+		EV_INSTANT,       EV_COUNTER_I64,   EV_COUNTER_F64,    EV_ASYNC_BEGIN,
+		EV_ASYNC_END,     EV_FLOW_OUT,      EV_FLOW_STEP,      EV_FLOW_IN,
+		EV_REQUEST_BEGIN, EV_REQUEST_FIRST, EV_REQUEST_OUTPUT, EV_REQUEST_END,
+		EV_ALLOC,         EV_FREE,          EV_RESERVE,        EV_RELEASE,
+		EV_CAPTURE_BEGIN, EV_CAPTURE_END,
 	};
 	uint8_t kind = kinds[roll(d, ARRAY_SIZE(kinds))];
 	bool flow = kind >= EV_FLOW_OUT && kind <= EV_FLOW_IN;
@@ -102,7 +110,9 @@ static void add_event(struct rec *b, struct dice *d, const struct place *p)
 	double f;
 
 	ev = rec__event(b, p->thread, kind, some_time(d, p),
-			flow ? "job" : kind >= EV_ASYNC_BEGIN && roll(d, 2) ? "work" : some_name(d));
+			flow                                   ? "job"
+			: kind >= EV_ASYNC_BEGIN && roll(d, 2) ? "work"
+							       : some_name(d));
 	ev->id = roll(d, 5);
 	ev->value = roll(d, 5000);
 	ev->aux = (uint32_t)roll(d, 2);

@@ -19,7 +19,8 @@ static const char *path_of(const char *scene, const char *suffix)
 	static char path[256];
 	const char *slash = strrchr(__FILE__, '/');
 
-	snprintf(path, sizeof(path), "%.*s/%s.%s", (int)(slash - __FILE__), __FILE__, scene, suffix);
+	snprintf(path, sizeof(path), "%.*s/%s.%s", (int)(slash - __FILE__), __FILE__, scene,
+		 suffix);
 	return path;
 }
 
@@ -71,7 +72,8 @@ static void run(void **state)
 	assert_string_equal(seen, expected);
 	if (getenv("CLIKA_GOLDEN_UPDATE"))
 		update(scene, data, len);
-	assert_int_equal(file__read_all(AT_FDCWD, path_of(scene, "pftrace"), 16u << 20, &kept, &n), 0);
+	assert_int_equal(file__read_all(AT_FDCWD, path_of(scene, "pftrace"), 16u << 20, &kept, &n),
+			 0);
 	assert_int_equal(n, len);
 	assert_memory_equal(kept, data, len);
 	free(kept);
@@ -85,7 +87,8 @@ static void run(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		{ "the_trace_of_a_serving_process_is_as_before", run, NULL, NULL, SCENE("serving") },
+		{ "the_trace_of_a_serving_process_is_as_before", run, NULL, NULL,
+		  SCENE("serving") },
 		{ "the_trace_of_a_damaged_recording_is_as_before", run, NULL, NULL,
 		  SCENE("repaired") },
 		{ "the_trace_of_reused_pids_is_as_before", run, NULL, NULL, SCENE("images") },

@@ -5,7 +5,8 @@
  * For the tests that ask a real importer:
  * `test_perfetto --write DIR N` writes N random recordings and what an importer must find in each
  * (DIR/I.clika, DIR/I.expected); `test_perfetto --expect FILE [TAG]` prints that of a recording,
- * or of its captures with that tag.
+ * or of its captures with that tag; `test_perfetto --deep FILE` writes one with 600 spans in one
+ * another.
  */
 #include "export/exporter.h"
 #include "tests/common/perfetto_text.h"
@@ -237,21 +238,29 @@ static void hostile_names_arrive_as_valid_text(void **state)
 	rec__span(w->b, w->main, 1040, 10, "");
 	rec__span(w->b, w->main, 1060, 10, "\x1b[0m\n");
 	rec__arg_str(w->b, "\x80", "nul\0and \xc3", 9);
-	assert_shows(w->b, "slice 100@1100/100 1000 +10 d0 - %EF%BF%BD%EF%BF%BD {}\n"
-			   "slice 100@1100/100 1020 +10 d0 - %EF%BF%BD%EF%BF%BD%EF%BF%BD {}\n"
-			   "slice 100@1100/100 1040 +10 d0 - - {}\n"
-			   "slice 100@1100/100 1060 +10 d0 - %1B%5B0m%0A {%EF%BF%BD=snul%00and%20%EF%BF%BD}");
+	assert_shows(
+		w->b,
+		"slice 100@1100/100 1000 +10 d0 - %EF%BF%BD%EF%BF%BD {}\n"
+		"slice 100@1100/100 1020 +10 d0 - %EF%BF%BD%EF%BF%BD%EF%BF%BD {}\n"
+		"slice 100@1100/100 1040 +10 d0 - - {}\n"
+		"slice 100@1100/100 1060 +10 d0 - %1B%5B0m%0A {%EF%BF%BD=snul%00and%20%EF%BF%BD}");
+}
+
+static void add_deep_spans(struct rec *b, uint32_t thread)
+{
+	uint64_t i;
+
+	for (i = 0; i < 600; i++)
+		rec__span(b, thread, 1000 + i, 10000 - 2 * i, "nest");
+	rec__event(b, thread, EV_INSTANT, 1800, "deep");
 }
 
 static void what_is_too_deep_for_readers_is_left_out_and_counted(void **state)
 {
 	struct world *w = *state;
 	struct packets p;
-	uint64_t i;
 
-	for (i = 0; i < 600; i++)
-		rec__span(w->b, w->main, 1000 + i, 10000 - 2 * i, "nest");
-	rec__event(w->b, w->main, EV_INSTANT, 1800, "deep");
+	add_deep_spans(w->b, w->main);
 	p = unpack(w->b);
 	assert_int_equal(attribute(&p, "clika.count.spans"), 600);
 	assert_int_equal(attribute(&p, "clika.count.too_deep"), 89);
@@ -274,10 +283,12 @@ static void async_spans_that_overlap_get_rows_of_their_own(void **state)
 	rec__event(w->b, w->worker, EV_ASYNC_BEGIN, 1200, "copy")->id = 3;
 	rec__event(w->b, w->worker, EV_ASYNC_END, 1300, "copy")->id = 2;
 	rec__event(w->b, w->worker, EV_INSTANT, 1400, "end");
-	assert_shows(w->b, "slice 100@1100/101 1400 +0 d0 instant end {}\n"
-			   "slice 100@1100:copy 1000 +200 d0 async copy {clika_id=i1 n=i2}\n"
-			   "slice 100@1100:copy 1100 +200 d0 async copy {clika_id=i2}\n"
-			   "slice 100@1100:copy 1200 +200 d0 async copy {clika_id=i3 clika_unfinished=btrue}");
+	assert_shows(
+		w->b,
+		"slice 100@1100/101 1400 +0 d0 instant end {}\n"
+		"slice 100@1100:copy 1000 +200 d0 async copy {clika_id=i1 n=i2}\n"
+		"slice 100@1100:copy 1100 +200 d0 async copy {clika_id=i2}\n"
+		"slice 100@1100:copy 1200 +200 d0 async copy {clika_id=i3 clika_unfinished=btrue}");
 	p = unpack(w->b);
 	group = named_track(&p, "copy", 0);
 	assert_int_equal(group->child_ordering, 3);
@@ -296,14 +307,18 @@ static void a_request_shows_its_latency_and_its_first_output(void **state)
 
 	rec__event(w->b, w->main, EV_REQUEST_BEGIN, 1000, "chat")->id = 7;
 	rec__event(w->b, w->worker, EV_REQUEST_FIRST, 1400, "chat")->id = 7;
-	*rec__event(w->b, w->worker, EV_REQUEST_OUTPUT, 1500, "chat") = (struct event){
-		.kind = EV_REQUEST_OUTPUT, .ts = 1500, .name = rec__id(w->b, "chat"), .id = 7, .value = 3
-	};
+	*rec__event(w->b, w->worker, EV_REQUEST_OUTPUT, 1500, "chat") =
+		(struct event){ .kind = EV_REQUEST_OUTPUT,
+				.ts = 1500,
+				.name = rec__id(w->b, "chat"),
+				.id = 7,
+				.value = 3 };
 	rec__event(w->b, w->main, EV_REQUEST_END, 1900, "chat")->id = 7;
 	rec__event(w->b, w->main, EV_REQUEST_END, 2000, "chat")->id = 8;
 	assert_shows(w->b,
 		     "slice 100@1100/100 2000 +0 d0 instant end%20of%20chat {}\n"
-		     "slice 100@1100:chat 1000 +900 d0 request chat {clika_first_output_ns=i400 clika_id=i7 "
+		     "slice 100@1100:chat 1000 +900 d0 request chat {clika_first_output_ns=i400 "
+		     "clika_id=i7 "
 		     "clika_units=i3}\n"
 		     "slice 100@1100:chat 1400 +0 d1 request first%20output {clika_units=i0}\n"
 		     "slice 100@1100:chat 1500 +0 d1 request output {clika_units=i3}");
@@ -355,7 +370,8 @@ static void many_flows_out_of_one_span_all_arrive(void **state)
 	}
 	data = export_recording(w->b);
 	seen = perfetto__seen(data.data, data.len);
-	for (at = seen; (at = strstr(at, "flow 100@1100/100@1000 submit%20all -> 100@1100/101@")); at++)
+	for (at = seen; (at = strstr(at, "flow 100@1100/100@1000 submit%20all -> 100@1100/101@"));
+	     at++)
 		n++;
 	assert_int_equal(n, 300);
 	free(seen);
@@ -370,7 +386,8 @@ static void counters_are_written_again_at_the_end(void **state)
 	double half = 0.5;
 
 	rec__event(w->b, w->main, EV_COUNTER_I64, 1000, "depth")->value = (uint64_t)-3;
-	memcpy(&rec__event(w->b, w->main, EV_COUNTER_F64, 1100, "load")->value, &half, sizeof(half));
+	memcpy(&rec__event(w->b, w->main, EV_COUNTER_F64, 1100, "load")->value, &half,
+	       sizeof(half));
 	*rec__event(w->b, w->worker, EV_ALLOC, 1200, NULL) = (struct event){
 		.kind = EV_ALLOC, .ts = 1200, .id = 0x1000, .value = 4096, .aux = 1
 	};
@@ -483,7 +500,8 @@ static void begins_with_clocks_then_machine_and_recorder(void **state)
 	/* An event older than the first anchor: the clocks are those of that moment. */
 	assert_int_equal(clocks->timestamp, 1000);
 	assert_int_equal(clocks->clock_snapshot->clocks[0]->clock_id, 1);
-	assert_int_equal(clocks->clock_snapshot->clocks[0]->timestamp, 1700000000000000000ull - 500);
+	assert_int_equal(clocks->clock_snapshot->clocks[0]->timestamp,
+			 1700000000000000000ull - 500);
 	assert_int_equal(clocks->clock_snapshot->primary_trace_clock, 6);
 	assert_non_null(p.trace->packet[2]->system_info);
 	assert_non_null(p.trace->packet[3]->trace_uuid);
@@ -647,6 +665,16 @@ static int write_samples(const char *dir, unsigned long n)
 	return 0;
 }
 
+static int write_deep(const char *path)
+{
+	struct rec *b = rec__new();
+
+	add_deep_spans(b, rec__thread(b, rec__process(b, 100, "server"), 100, "main"));
+	rec__write(b, path);
+	rec__free(b);
+	return 0;
+}
+
 static int print_expected(const char *path, const char *tag)
 {
 	struct session_opts o = { .capture_tag = tag };
@@ -699,6 +727,8 @@ int main(int argc, char **argv)
 
 	if (argc == 4 && !strcmp(argv[1], "--write"))
 		return write_samples(argv[2], strtoul(argv[3], NULL, 10));
+	if (argc == 3 && !strcmp(argv[1], "--deep"))
+		return write_deep(argv[2]);
 	if (argc >= 3 && !strcmp(argv[1], "--expect"))
 		return print_expected(argv[2], argc > 3 ? argv[3] : NULL);
 	return cmocka_run_group_tests(tests, NULL, NULL);
