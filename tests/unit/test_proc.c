@@ -381,10 +381,11 @@ static void tells_details_for_people(void **state)
 		_exit(1);
 	}
 	close(in[0]);
-	/* exec has happened when the command has its new name */
+	/* exec gives the new name first, the arguments a little later */
 	do {
 		assert_int_equal(proc__details(pid, &d), 0);
-		if (d.comm && strcmp(d.comm, "cat") == 0)
+		if (d.comm && strcmp(d.comm, "cat") == 0 && d.cmdline &&
+		    strncmp(d.cmdline, "cat", 3) == 0)
 			break;
 		proc_details__free(&d);
 	} while (true);
