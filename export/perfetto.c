@@ -6,6 +6,7 @@
  */
 #include "export/exporter.h"
 #include "export/losses.h"
+#include "export/perfetto_flows.h"
 #include "export/perfetto_meta.h"
 #include "export/perfetto_tracks.h"
 
@@ -14,28 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Readers keep 512 open slices a track; what lies deeper they drop. */
-#define MAX_DEPTH 512
-/* So many arrows are kept until the span they touch ends; further ones get an instant each. */
-#define MAX_ARROWS 64
-/* Beyond this the places of flows are forgotten, and arrows get instants. */
-#define MAX_FLOWS (1u << 19)
-
-struct arrow_end { /* waits for the end of its span */
-	uint64_t id;
-	uint32_t depth;
-	bool last;
-};
-
 struct thread {
 	struct pf_seq seq;
-	struct arrow_end *arrows; /* innermost span last */
-	uint32_t n_arrows, cap_arrows;
-};
-
-struct flow_place { /* the span that holds the newest step of a flow */
-	uint64_t begin, end;
-	uint64_t ts, id; /* of the step, and of the arrow that leaves there */
+	struct pf_arrows arrows;
 };
 
 struct sample { /* of a counter; written again at the end, or viewers do not draw it */
@@ -55,11 +37,7 @@ struct perfetto {
 	struct pf_clocks clocks;
 	struct pf_tracks tracks;
 	struct thread *threads; /* by track */
-	uint64_t flow_seed;
-	struct map64 *flows; /* flow key -> index */
-	struct flow_place *places;
-	size_t n_places, cap_places;
-	uint64_t free_place;      /* index + 1 of one that is free; its begin leads to the next */
+	struct pf_flows flows;
 	struct map64 *samples_at; /* track of the counter -> index */
 	struct sample *samples;
 	size_t n_samples, cap_samples;
@@ -85,7 +63,7 @@ static void *grow(void *array, size_t n, size_t *cap, size_t bytes)
 
 static int status(const struct perfetto *p)
 {
-	return p->o.err ? p->o.err : p->tracks.err;
+	return p->o.err ? p->o.err : p->tracks.err ? p->tracks.err : p->flows.err;
 }
 
 static struct pf_seq *thread_seq(struct perfetto *p, const struct track *t, uint64_t ts)
@@ -158,7 +136,7 @@ static void span__begin(struct perfetto *p, const struct item *it)
 			    : ev->flags & EVS_USDT     ? (uint32_t)PF_T_USDT
 						       : 0;
 
-	if (it->span->depth >= MAX_DEPTH) {
+	if (it->span->depth >= PF_MAX_DEPTH) {
 		p->counts.too_deep++;
 		return;
 	}
@@ -181,26 +159,16 @@ static void span__begin(struct perfetto *p, const struct item *it)
 	pf_event__write(&p->o);
 }
 
-/* Arrows go with the end of a span: only then all that touch it are known. */
 static void span__end(struct perfetto *p, const struct item *it)
 {
 	struct thread *th = &p->threads[it->track->index];
-	uint64_t ids[MAX_ARROWS], last[MAX_ARROWS];
-	struct arrow_end *a;
+	uint64_t ids[PF_MAX_ARROWS], last[PF_MAX_ARROWS];
 	struct pf_event *e;
-	size_t n = 0, n_last = 0;
+	size_t n, n_last;
 
-	if (it->span->depth >= MAX_DEPTH)
+	if (it->span->depth >= PF_MAX_DEPTH)
 		return;
-	while (th->n_arrows && th->arrows[th->n_arrows - 1].depth >= it->span->depth) {
-		a = &th->arrows[--th->n_arrows];
-		if (n + n_last == MAX_ARROWS)
-			continue;
-		if (a->last)
-			last[n_last++] = a->id;
-		else
-			ids[n++] = a->id;
-	}
+	pf_arrows__take(&th->arrows, it->span->depth, ids, &n, last, &n_last);
 	if (!n && !n_last) {
 		pf_seq__span(&p->o, &th->seq, PF_END, it->ts, 0, 0, 0);
 		return;
@@ -215,7 +183,7 @@ static void span__end(struct perfetto *p, const struct item *it)
 
 static bool instant_fits(struct perfetto *p, const struct item *it)
 {
-	if (!it->span || it->span->depth + 1 < MAX_DEPTH)
+	if (!it->span || it->span->depth + 1 < PF_MAX_DEPTH)
 		return true;
 	p->counts.too_deep++;
 	return false;
@@ -405,51 +373,6 @@ static void request(struct perfetto *p, const struct item *it)
 
 /* --- flows ---------------------------------------------------------------------------------------------- */
 
-/*
- * An arrow is known by the flow and by the moment that it leaves; a second one of that moment by
- * the one before.
- */
-static uint64_t arrow_id(const struct perfetto *p, const struct item *it, uint64_t leaves,
-			 const struct flow_place *before)
-{
-	uint64_t id = before && before->ts == leaves
-			      ? hash__mix(before->id, leaves)
-			      : hash__mix(p->flow_seed ^ it->flow_key, leaves);
-
-	return id ? id : 1;
-}
-
-static const struct open_span *written_span(const struct open_span *span)
-{
-	while (span && span->depth >= MAX_DEPTH)
-		span = span->parent;
-	return span;
-}
-
-static bool hang(struct perfetto *p, const struct item *it, const struct open_span *span,
-		 uint64_t id, bool last)
-{
-	struct thread *th = &p->threads[it->track->index];
-	size_t cap = th->cap_arrows;
-	struct arrow_end *bigger;
-	uint32_t i, same = 0;
-
-	for (i = th->n_arrows; i && th->arrows[i - 1].depth == span->depth && same < MAX_ARROWS;
-	     i--)
-		same++;
-	if (same == MAX_ARROWS)
-		return false;
-	bigger = grow(th->arrows, th->n_arrows, &cap, sizeof(*bigger));
-	if (!bigger) {
-		p->o.err = p->o.err ? p->o.err : -ENOMEM;
-		return true;
-	}
-	th->arrows = bigger;
-	th->cap_arrows = (uint32_t)cap;
-	th->arrows[th->n_arrows++] = (struct arrow_end){ id, span->depth, last };
-	return true;
-}
-
 static void arrow_instant(struct perfetto *p, const struct item *it, uint64_t id)
 {
 	struct pf_event *e;
@@ -464,91 +387,16 @@ static void arrow_instant(struct perfetto *p, const struct item *it, uint64_t id
 	pf_event__write_instant(&p->o);
 }
 
-static const struct flow_place *place_of(const struct perfetto *p, const struct item *it)
-{
-	const uint64_t *at = map64__get(p->flows, it->flow_key);
-
-	return at ? &p->places[*at] : NULL;
-}
-
-/*
- * Readers point an arrow at the span that began later, whatever the flow says. Where that would
- * turn it round, or where nothing is known of its tail, an instant marks the true moment.
- */
-static void arrow_head(struct perfetto *p, const struct item *it)
-{
-	const struct open_span *span = written_span(it->span);
-	const struct flow_place *from = place_of(p, it);
-	uint64_t id = from ? from->id : arrow_id(p, it, it->flow_from_ts, NULL), end;
-	bool after;
-
-	end = span->ev.ts + span->ev.dur;
-	after = from && from->end < end;
-	if (!from || from->begin > span->ev.ts || (from->begin == span->ev.ts && !after) ||
-	    !hang(p, it, span, id, it->flow_last && after))
-		arrow_instant(p, it, id);
-}
-
-static uint64_t *new_place(struct perfetto *p, uint64_t key)
-{
-	struct flow_place *bigger;
-	uint64_t index = p->free_place - 1;
-
-	if (p->free_place) {
-		p->free_place = p->places[index].begin;
-		return map64__put(p->flows, key, index);
-	}
-	if (p->n_places >= MAX_FLOWS) {
-		map64__clear(p->flows);
-		p->n_places = 0;
-	}
-	bigger = grow(p->places, p->n_places, &p->cap_places, sizeof(*bigger));
-	if (!bigger)
-		return NULL;
-	p->places = bigger;
-	return map64__put(p->flows, key, p->n_places++);
-}
-
-static void remember_place(struct perfetto *p, const struct item *it, uint64_t id)
-{
-	const struct open_span *span = written_span(it->span);
-	uint64_t *at = map64__get(p->flows, it->flow_key);
-
-	if (!at)
-		at = new_place(p, it->flow_key);
-	if (at)
-		p->places[*at] =
-			(struct flow_place){ span->ev.ts, span->ev.ts + span->ev.dur, it->ts, id };
-	else
-		p->o.err = p->o.err ? p->o.err : -ENOMEM;
-}
-
-static void forget_place(struct perfetto *p, const struct item *it)
-{
-	const uint64_t *at = map64__get(p->flows, it->flow_key);
-
-	if (!at)
-		return;
-	p->places[*at].begin = p->free_place;
-	p->free_place = *at + 1;
-	map64__del(p->flows, it->flow_key);
-}
-
 static void flow(struct perfetto *p, const struct item *it)
 {
+	struct pf_arrows *arrows = &p->threads[it->track->index].arrows;
 	uint64_t id;
 
-	if (it->flow_arrow)
-		arrow_head(p, it);
-	if (it->flow_last) {
-		forget_place(p, it);
-		return;
-	}
-	if (!it->span)
-		return;
-	id = arrow_id(p, it, it->ts, place_of(p, it));
-	remember_place(p, it, id);
-	if (!hang(p, it, written_span(it->span), id, false))
+	if (it->flow_arrow && !pf_flows__arrive(&p->flows, arrows, it, &id))
+		arrow_instant(p, it, id);
+	if (it->flow_last)
+		pf_flows__over(&p->flows, it);
+	else if (it->span && !pf_flows__leave(&p->flows, arrows, it, &id))
 		arrow_instant(p, it, id);
 }
 
@@ -774,14 +622,13 @@ static void perfetto__free(void *state)
 	size_t i;
 
 	for (i = 0; p->threads && i < session__n_tracks(p->s); i++)
-		free(p->threads[i].arrows);
+		free(p->threads[i].arrows.at);
 	free(p->threads);
-	free(p->places);
 	free(p->samples);
 	free(p->lost);
-	map64__free(p->flows);
 	map64__free(p->samples_at);
 	map64__free(p->lost_at);
+	pf_flows__free(&p->flows);
 	pf_tracks__free(&p->tracks);
 	pf_out__free(&p->o);
 	free(p);
@@ -799,16 +646,15 @@ static int perfetto__open(struct session *s, struct outfile *out, const struct e
 	p->s = s;
 	p->args = o->stack_args;
 	p->threads = calloc(n ? n : 1, sizeof(*p->threads));
-	p->flows = map64__new();
 	p->samples_at = map64__new();
 	p->lost_at = map64__new();
-	if (!p->threads || !p->flows || !p->samples_at || !p->lost_at || find_losses(p) ||
+	if (!p->threads || !p->samples_at || !p->lost_at || find_losses(p) ||
 	    pf_out__init(&p->o, s, out, o->compress_packets) ||
-	    pf_tracks__init(&p->tracks, s, &p->o, &p->meta))
+	    pf_tracks__init(&p->tracks, s, &p->o, &p->meta) ||
+	    pf_flows__init(&p->flows, p->tracks.host))
 		return error__set(err, -ENOMEM, "out of memory");
 	for (i = 0; i < n; i++)
 		p->threads[i].seq.lossy = map64__get(p->lost_at, session__track(s, i)->process);
-	p->flow_seed = p->tracks.host;
 	p->meta.absolute = true;
 	pf_clocks__start(&p->clocks, &p->o, &p->meta);
 	pf_meta__head(&p->o, &p->meta);
