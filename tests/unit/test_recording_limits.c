@@ -162,6 +162,7 @@ static void limits_that_are_too_small_are_refused(void **state)
 
 static void open_and_check(int fd, uint64_t last, uint64_t least)
 {
+	const struct dropped_info *d;
 	struct recording *r;
 	uint64_t first = 0, n;
 
@@ -173,6 +174,13 @@ static void open_and_check(int fd, uint64_t last, uint64_t least)
 	if (n)
 		assert_true(first + n <= last);
 	assert_int_equal(recording__state(r)->events, n);
+	d = recording__dropped(r);
+	if (n) {
+		assert_int_equal(d->events, first);
+		assert_int_equal(d->until, first ? 1000000 + (first - 1) * 100 : 0);
+		if (first)
+			assert_true(d->segments > 0);
+	}
 	assert_string_equal(recording__meta(r)->tool, "tool");
 	recording__close(r);
 }

@@ -159,6 +159,11 @@ struct count_info { /* emitted = recorded + lost, in records, over the whole rec
 	uint64_t emitted, recorded, lost, filtered;
 };
 
+struct dropped_info { /* what a flight recorder has overwritten */
+	uint64_t segments, events;
+	uint64_t until; /* greatest ts of these events: from later on nothing is missing */
+};
+
 struct capture_info {
 	uint64_t id;      /* unique in the recording */
 	uint32_t process; /* opened by this process's marker; UINT32_MAX = by the session itself */

@@ -51,6 +51,7 @@ enum fmt_item {
 	ITEM_WARNING = 9,
 	ITEM_BLOCK = 10,
 	ITEM_ENDS = 11,
+	ITEM_DROPPED = 12,
 };
 
 /* Fields that each event of a shape carries, lowest bit first, one varint each. */

@@ -182,6 +182,19 @@ static int item__counts(struct recording *r, struct cursor *c)
 	return err;
 }
 
+static int item__dropped(struct recording *r, struct cursor *c)
+{
+	struct dropped_info d;
+
+	d.segments = cursor__u64le(c);
+	d.events = cursor__u64le(c);
+	d.until = cursor__u64le(c);
+	if (c->bad)
+		return -EBADMSG;
+	r->dropped = d;
+	return 0;
+}
+
 static int item__capture(struct recording *r, struct cursor *c)
 {
 	struct capture_info i = { 0 }, *to;
@@ -324,6 +337,8 @@ static int recording__item(struct recording *r, unsigned type, struct cursor *c,
 		return item__loss(r, c);
 	case ITEM_COUNTS:
 		return item__counts(r, c);
+	case ITEM_DROPPED:
+		return item__dropped(r, c);
 	case ITEM_CAPTURE:
 		return item__capture(r, c);
 	case ITEM_ANCHOR:
@@ -670,6 +685,11 @@ struct strpool *recording__names(const struct recording *r)
 const struct count_info *recording__counts(const struct recording *r)
 {
 	return &r->counts;
+}
+
+const struct dropped_info *recording__dropped(const struct recording *r)
+{
+	return &r->dropped;
 }
 
 #define TABLE_ACCESS(plural, singular, type, table)                                                \

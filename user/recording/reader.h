@@ -46,6 +46,7 @@ const struct capture_info *recording__capture(const struct recording *r, size_t 
 size_t recording__n_losses(const struct recording *r); /* newest row of each key */
 const struct loss_info *recording__loss(const struct recording *r, size_t i);
 const struct count_info *recording__counts(const struct recording *r);
+const struct dropped_info *recording__dropped(const struct recording *r); /* flight recorders */
 size_t recording__n_anchors(const struct recording *r);
 const struct clock_anchor *recording__anchor(const struct recording *r, size_t i);
 size_t recording__n_warnings(const struct recording *r);

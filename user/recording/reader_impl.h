@@ -87,6 +87,7 @@ struct recording {
 	struct table processes, threads, captures, losses, warnings; /* of their info structs */
 	struct table anchors, blocks, ends;
 	struct count_info counts;
+	struct dropped_info dropped;
 	bool ends_unsorted;
 	struct ends_chunk *ends_memory;
 

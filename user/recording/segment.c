@@ -135,7 +135,7 @@ int segment__use_string(struct recording_writer *w, uint32_t id)
 
 uint64_t segment__size(const struct recording_writer *w)
 {
-	return FMT_SEGMENT_HEADER + FMT_ALIGN + 2 * FRAME_BYTES + w->string_bytes +
+	return FMT_SEGMENT_HEADER + FMT_ALIGN + 4 * FRAME_BYTES + w->string_bytes +
 	       w->processes.queued_bytes + w->threads.queued_bytes + w->meta.len + w->blocks.len +
 	       w->data.len + (w->has_meta ? 0 : w->meta_enc.len + FRAME_BYTES);
 }
@@ -178,6 +178,14 @@ static int segment__build_index(struct recording_writer *w)
 	segment__put_strings(w);
 	segment__put_defs(&w->index, &w->processes, ITEM_PROCESS);
 	segment__put_defs(&w->index, &w->threads, ITEM_THREAD);
+	if (w->opts.drop_oldest) {
+		/* of fixed size, because what is dropped depends on the size of the segment */
+		buf__varint(&w->index, ITEM_DROPPED);
+		buf__varint(&w->index, 24);
+		buf__u64le(&w->index, w->dropped.segments);
+		buf__u64le(&w->index, w->dropped.events);
+		buf__u64le(&w->index, w->dropped.until);
+	}
 	buf__append(&w->index, w->meta.data, w->meta.len);
 	buf__append(&w->index, w->blocks.data, w->blocks.len);
 	if (w->index.failed || w->scratch.failed || w->meta.failed || w->blocks.failed ||
@@ -240,7 +248,7 @@ static int circular__cut(struct recording_writer *w, uint64_t size)
 /* Finds the place of the segment; what dies with the segments under it moves into it. */
 static int circular__make_room(struct recording_writer *w)
 {
-	size_t dropped, budget = (size_t)(w->opts.max_bytes / 4);
+	size_t i, dropped, budget = (size_t)(w->opts.max_bytes / 4);
 	const struct writer_live *live;
 	uint64_t at;
 	int err;
@@ -259,6 +267,15 @@ static int circular__make_room(struct recording_writer *w)
 	}
 	if (at + segment__exact_size(w) > w->opts.max_bytes)
 		return -EFBIG;
+	for (i = 0; i < dropped; i++) {
+		w->dropped.segments++;
+		w->dropped.events += live[i].events;
+		if (live[i].events && live[i].last_ts > w->dropped.until)
+			w->dropped.until = live[i].last_ts;
+	}
+	err = dropped ? segment__build_index(w) : 0;
+	if (err)
+		return err;
 	w->live.len -= dropped * sizeof(*live);
 	if (dropped)
 		memmove(w->live.data, w->live.data + dropped * sizeof(*live), w->live.len);
@@ -304,7 +321,9 @@ static int segment__write(struct recording_writer *w)
 	if (err)
 		return err;
 	if (w->opts.drop_oldest) {
-		struct writer_live l = { w->pos, len, w->seq, w->first_ts };
+		struct writer_live l = {
+			w->pos, len, w->seq, w->first_ts, w->last_ts, w->seg_events
+		};
 
 		buf__append(&w->live, &l, sizeof(l));
 		if (buf__error(&w->live))
@@ -329,6 +348,7 @@ static void segment__reset(struct recording_writer *w)
 	w->string_bytes = w->processes.queued_bytes = w->threads.queued_bytes = 0;
 	w->has_meta = false;
 	w->first_ts = UINT64_MAX;
+	w->last_ts = w->seg_events = 0;
 }
 
 int segment__close(struct recording_writer *w)

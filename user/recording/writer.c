@@ -305,6 +305,9 @@ static int writer__chunk(struct recording_writer *w, uint32_t thread, uint32_t s
 	buf__append(&w->data, bytes, c->len);
 	if (c->first_ts < w->first_ts)
 		w->first_ts = c->first_ts;
+	if (c->last_ts > w->last_ts)
+		w->last_ts = c->last_ts;
+	w->seg_events += c->count;
 	w->events += c->count;
 	return 0;
 }

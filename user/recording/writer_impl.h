@@ -44,7 +44,7 @@ struct writer_state {
 };
 
 struct writer_live { /* segment in a circular file */
-	uint64_t off, len, seq, first_ts;
+	uint64_t off, len, seq, first_ts, last_ts, events;
 };
 
 struct recording_writer {
@@ -71,6 +71,7 @@ struct recording_writer {
 	struct buf strings; /* uint32_t: ids that it carries */
 	size_t string_bytes;
 	uint64_t first_ts; /* of its events; UINT64_MAX when there are none */
+	uint64_t last_ts, seg_events;
 	bool has_meta;
 
 	struct block_encoder *encoder;
@@ -81,7 +82,8 @@ struct recording_writer {
 	struct writer_defs processes, threads;
 
 	/* circular files */
-	struct buf live; /* struct writer_live, oldest first */
+	struct buf live;             /* struct writer_live, oldest first */
+	struct dropped_info dropped; /* so far */
 	struct writer_state *states;
 	size_t n_states, cap_states;
 	struct map64 *state_at; /* key -> index */
