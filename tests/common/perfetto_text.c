@@ -105,7 +105,8 @@ char *parts__join(struct parts *p, const char *between)
 	struct buf b = { 0 };
 	size_t i;
 
-	qsort(p->at, p->n, sizeof(*p->at), by_text);
+	if (p->n)
+		qsort(p->at, p->n, sizeof(*p->at), by_text);
 	for (i = 0; i < p->n; i++) {
 		buf__printf(&b, "%s%s", i ? between : "", p->at[i]);
 		free(p->at[i]);
