@@ -71,6 +71,9 @@ LIB_OBJS := $(LIB_SRCS:%.c=$(O)/obj/%.o) $(PROTO_OBJS)
 CLI_SRCS := $(sort $(wildcard user/cli/*.c))
 CLI_OBJS := $(CLI_SRCS:%.c=$(O)/obj/%.o)
 CLI_PARTS := $(filter-out $(O)/obj/user/cli/main.o,$(CLI_OBJS))
+# What profiles without rights of its own: no libbpf, nothing of the loader.
+CLIENT_SRCS := $(sort $(wildcard user/client/*.c)) user/service/proto.c user/base/buf.c user/base/clock.c user/base/error.c user/base/text.c
+CLIENT_OBJS := $(CLIENT_SRCS:%.c=$(O)/obj/%.o)
 DIGITS_SRCS := $(sort $(wildcard examples/digits/*.c))
 DIGITS_OBJS := $(DIGITS_SRCS:%.c=$(O)/obj/%.o)
 
@@ -96,6 +99,7 @@ FIXTURE_PROGS := $(patsubst tests/fixtures/%,$(B)/fixtures/%,$(basename $(filter
 
 STATIC := $(O)/libclika-prof.a
 SHARED := $(O)/libclika-prof.so.$(VERSION)
+CLIENT := $(O)/libclika-client.a
 CLI := $(O)/clika-bpf-prof
 DIGITS := $(if $(DIGITS_SRCS),$(O)/digits)
 
@@ -106,7 +110,7 @@ DIGITS := $(if $(DIGITS_SRCS),$(O)/digits)
 .SECONDARY:
 
 all: lib $(CLI) $(DIGITS)
-lib: $(STATIC) $(SHARED)
+lib: $(STATIC) $(SHARED) $(CLIENT)
 
 # Rebuild when compiler, flags or the list of files change, not only when a file does.
 define stamp
@@ -185,6 +189,9 @@ $(STATIC): $(LIB_OBJS) $(O)/.lib-list
 	$(Q)rm -f $@
 	$(Q)$(AR) crs $@ $(LIB_OBJS)
 
+$(CLIENT): $(CLIENT_OBJS)
+	$(say) AR $@
+	$(Q)rm -f $@; ar rcs $@ $(CLIENT_OBJS)
 $(SHARED): $(LIB_OBJS) packaging/libclika-prof.map $(O)/.lib-list
 	$(say) LD $@
 	$(Q)$(CC) -shared $(LDFLAGS_ALL) -Wl,-soname,libclika-prof.so.$(SOVERSION) \

@@ -33,7 +33,7 @@ struct clika_client_error {
 };
 
 enum clika_client_target {
-	CLIKA_CLIENT_SELF = 0,    /* the calling process, all its threads */
+	CLIKA_CLIENT_SELF = 0, /* the calling process, all its threads */
 	CLIKA_CLIENT_PID = 1,
 	CLIKA_CLIENT_COMMAND = 2, /* started by the loader on the caller's behalf, as the caller */
 	CLIKA_CLIENT_SYSTEM = 3,  /* only for root */
@@ -44,19 +44,20 @@ enum clika_client_via { CLIKA_VIA_AUTO = 0, CLIKA_VIA_SERVICE = 1, CLIKA_VIA_PRI
 struct clika_client_opts {
 	size_t sz; /* set by clika_client_opts__init() */
 	enum clika_client_via via;
-	const char *socket_path; /* NULL: $CLIKA_PROF_SOCKET, else /run/clika-prof/clika-prof.sock */
+	const char
+		*socket_path; /* NULL: $CLIKA_PROF_SOCKET, else /run/clika-prof/clika-prof.sock */
 	const char *loader_path; /* NULL: $CLIKA_PROF_LOADER, PATH, /usr/local/bin, /usr/bin */
 	enum clika_client_target target;
-	pid_t pid;               /* CLIKA_CLIENT_PID */
-	char *const *argv;       /* CLIKA_CLIENT_COMMAND */
-	bool children;           /* follow children of the targets (default false) */
+	pid_t pid;         /* CLIKA_CLIENT_PID */
+	char *const *argv; /* CLIKA_CLIENT_COMMAND */
+	bool children;     /* follow children of the targets (default false) */
 	const char *const *probes, *const *usdts; /* as in clika/prof.h */
 	size_t n_probes, n_usdts;
 	bool redact;
-	size_t ring_bytes;       /* 0 = default */
-	uint64_t max_bytes;      /* of the recording; 0 = the loader's limit */
-	bool flight_recorder;    /* at max_bytes drop the oldest */
-	int timeout_ms;          /* of each call; 0 = 10,000 */
+	size_t ring_bytes;    /* 0 = default */
+	uint64_t max_bytes;   /* of the recording; 0 = the loader's limit */
+	bool flight_recorder; /* at max_bytes drop the oldest */
+	int timeout_ms;       /* of each call; 0 = 10,000 */
 };
 CLIKA_API void clika_client_opts__init(struct clika_client_opts *o);
 
@@ -88,8 +89,8 @@ struct clika_client_stats {
 	size_t sz;
 	uint64_t elapsed_ns, records, spans, lost, filtered, unknown_at_most, file_bytes;
 	uint32_t processes, threads, captures_open, targets_alive;
-	bool ended; /* targets gone */
-	bool full;  /* a limit of the loader was reached */
+	bool ended;         /* targets gone */
+	bool full;          /* a limit of the loader was reached */
 	int command_status; /* wait status of a command that ended, else -1 */
 	bool private_loader;
 };

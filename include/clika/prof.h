@@ -194,6 +194,11 @@ CLIKA_API int clika_recording__export(struct clika_recording *r, const char *for
 				      const char *dir, const char *path,
 				      const struct clika_export_opts *o,
 				      struct clika_prof_error *err);
+/* Several formats in one pass, formats[i] to fds[i]. The descriptors stay the caller's. */
+CLIKA_API int clika_recording__export_fds(struct clika_recording *r, const char *const *formats,
+					  const int *fds, size_t n,
+					  const struct clika_export_opts *o,
+					  struct clika_prof_error *err);
 /* One format to memory; *@data is malloc'ed, NUL-terminated, *@len without the NUL. */
 CLIKA_API int clika_recording__export_mem(struct clika_recording *r, const char *format,
 					  const struct clika_export_opts *o, char **data,

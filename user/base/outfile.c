@@ -17,6 +17,7 @@ struct outfile {
 	int err;        /* the first failure; everything after it is refused with it */
 	uint64_t bytes; /* as the caller gave them */
 	bool gzip;
+	bool foreign; /* the descriptor is the caller's */
 	z_stream z;
 	uint8_t *zout;
 };
@@ -71,6 +72,19 @@ int outfile__memory(struct buf *b, struct outfile **out)
 		return -ENOMEM;
 	f->file.dirfd = f->file.fd = -1;
 	f->sink = b;
+	return 0;
+}
+
+int outfile__over_fd(int fd, struct outfile **out)
+{
+	struct outfile *f = calloc(1, sizeof(*f));
+
+	*out = f;
+	if (!f)
+		return -ENOMEM;
+	f->file.dirfd = -1;
+	f->file.fd = fd;
+	f->foreign = true;
 	return 0;
 }
 
@@ -182,6 +196,13 @@ int outfile__commit(struct outfile *f, struct clika_error *err)
 	}
 	if (!f->err && (f->buf.len || f->gzip))
 		f->err = outfile__put(f, f->buf.data, f->buf.len, Z_FINISH);
+	if (f->foreign) {
+		code = f->err;
+		if (code)
+			error__set(err, code, "cannot write the result: %s", strerror(-code));
+		outfile__abort(f);
+		return code;
+	}
 	/* Network file systems report a full disk here. */
 	if (close(f->file.fd) && !f->err)
 		f->err = -errno;
@@ -201,7 +222,8 @@ void outfile__abort(struct outfile *f)
 
 	if (!f)
 		return;
-	newfile__close(&f->file);
+	if (!f->foreign)
+		newfile__close(&f->file);
 	if (f->gzip)
 		deflateEnd(&f->z);
 	free(f->zout);

@@ -8,6 +8,8 @@ static const struct cli_verb *const verbs[] = {
 	&verb_export,
 	&verb_list,
 	&verb_doctor,
+	&verb_serve,
+	&verb_sessions,
 };
 
 static const char examples[] =

@@ -359,6 +359,34 @@ int clika_recording__export_mem(struct clika_recording *r, const char *format,
 	return 0;
 }
 
+int clika_recording__export_fds(struct clika_recording *r, const char *const *formats,
+				const int *fds, size_t n, const struct clika_export_opts *given,
+				struct clika_prof_error *error)
+{
+	struct clika_export_opts o = own_opts(given);
+	struct export_opts e = export_opts_of(&o);
+	struct clika_error err = { 0 };
+	struct export_job *jobs = calloc(n + 1, sizeof(*jobs));
+	size_t made = 0;
+	int code = jobs ? 0 : error__set(&err, -ENOMEM, "out of memory");
+
+	for (; !code && made < n; made++) {
+		jobs[made].ops = exporter__find(formats[made]);
+		if (!jobs[made].ops)
+			code = error__set(&err, -EINVAL, "there is no format '%.40s'",
+					  formats[made]);
+		else if (outfile__over_fd(fds[made], &jobs[made].out))
+			code = error__set(&err, -ENOMEM, "out of memory");
+	}
+	if (!code)
+		code = exporter__run(r->s, jobs, n, &e, &err);
+	else
+		for (size_t i = 0; i < made; i++)
+			outfile__abort(jobs[i].out);
+	free(jobs);
+	return give_error(error, &err, code);
+}
+
 int clika_recording__push_otlp(struct clika_recording *r, const struct clika_push_opts *given,
 			       struct clika_push_result *out, struct clika_prof_error *error)
 {

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+/* libclika-client: one session of the loader service, or of a private loader. */
+#include <clika/client.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "user/client/loader.h"
+#include "user/service/proto.h"
+
+#define DEFAULT_SOCKET "/run/clika-prof/clika-prof.sock"
+#define DEFAULT_TIMEOUT_MS 10000
+/* Attaching the first time loads the BPF programs and looks at what the target maps. */
+#define NEW_TIMEOUT_MS 30000
+#define EXPORT_TIMEOUT_MS 600000
+
+struct clika_client {
+	pthread_mutex_t lock;
+	int sock;
+	uint32_t seq;
+	int timeout_ms;
+	bool private_loader;
+	bool gone;
+	pid_t owner; /* a forked child must not talk on this connection */
+	struct held_command command;
+	struct proto_message in;
+};
+
+void clika_client_opts__init(struct clika_client_opts *o)
+{
+	memset(o, 0, sizeof(*o));
+	o->sz = sizeof(*o);
+}
+
+static int fail(struct clika_client_error *err, int code, const char *fmt, ...) CLIKA_PRINTF(3, 4);
+static int fail(struct clika_client_error *err, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (err) {
+		err->code = code;
+		va_start(ap, fmt);
+		vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
+		va_end(ap);
+	}
+	return code;
+}
+
+static int lost_loader(struct clika_client *c, int code, struct clika_client_error *err)
+{
+	c->gone = true;
+	if (code == -ETIMEDOUT)
+		return fail(err, code,
+			    "the loader does not answer; the session is given up, what was "
+			    "exported before is kept");
+	return fail(err, -EPIPE, "the loader has gone%s; what was exported before is kept",
+		    code == -EBADMSG ? " (it does not speak this protocol)" : "");
+}
+
+/* One request and its answer. The payload of the answer stays in c->in until the next call. */
+static int call_locked(struct clika_client *c, enum proto_request type, const struct buf *payload,
+		       const int *fds, size_t n_fds, int timeout_ms, struct clika_client_error *err)
+{
+	struct proto_header h = { .type = type, .seq = ++c->seq };
+	uint64_t deadline = clock__boottime_ns() + (uint64_t)timeout_ms * NSEC_PER_MSEC;
+	struct cursor cur;
+	char *why;
+	int ret;
+
+	if (c->owner != getpid())
+		return fail(err, -EPERM,
+			    "this session belongs to the process that made it (pid %d), "
+			    "not to a forked child",
+			    (int)c->owner);
+	if (c->gone)
+		return fail(err, -EPIPE, "the loader has gone");
+	ret = proto__send(c->sock, &h, payload, fds, n_fds, deadline);
+	while (!ret) {
+		ret = proto__receive(c->sock, &c->in, deadline);
+		if (ret)
+			break;
+		proto_message__close_fds(&c->in);
+		/* An answer to a call that was given up earlier is passed over. */
+		if (c->in.h.seq == h.seq)
+			break;
+	}
+	if (ret)
+		return lost_loader(c, ret, err);
+	if (!c->in.h.code)
+		return 0;
+	cur = cursor__over(c->in.payload, c->in.payload_len);
+	why = proto__get_string(&cur);
+	ret = fail(err, c->in.h.code, "%s", why ? why : strerror(-c->in.h.code));
+	free(why);
+	return ret;
+}
+
+static int call(struct clika_client *c, enum proto_request type, const struct buf *payload,
+		const int *fds, size_t n_fds, int timeout_ms, struct clika_client_error *err)
+{
+	int ret;
+
+	pthread_mutex_lock(&c->lock);
+	ret = call_locked(c, type, payload, fds, n_fds, timeout_ms, err);
+	pthread_mutex_unlock(&c->lock);
+	return ret;
+}
+
+/* --- connecting ------------------------------------------------------------------------------ */
+
+static int connect_service(const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int sock;
+
+	if (strlen(path) >= sizeof(a.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(a.sun_path, path);
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return -errno;
+	if (connect(sock, (struct sockaddr *)&a, sizeof(a))) {
+		int e = errno;
+
+		close(sock);
+		return -e;
+	}
+	return sock;
+}
+
+static int open_connection(struct clika_client *c, const struct clika_client_opts *o,
+			   struct clika_client_error *err)
+{
+	const char *path = o->socket_path;
+	char loader[4096], why[300] = "";
+	int sock = -ENOENT;
+
+	if (!path)
+		path = secure_getenv("CLIKA_PROF_SOCKET");
+	if (!path)
+		path = DEFAULT_SOCKET;
+	if (o->via != CLIKA_VIA_PRIVATE)
+		sock = connect_service(path);
+	if (sock >= 0) {
+		c->sock = sock;
+		return 0;
+	}
+	if (o->via == CLIKA_VIA_SERVICE)
+		return fail(
+			err, sock == -EACCES ? -EACCES : -ECONNREFUSED,
+			"no loader service at %s: %s; %s", path, strerror(-sock),
+			sock == -EACCES
+				? "add yourself to the group with "
+				  "'sudo usermod -aG clika-prof $USER' and log in again"
+				: "start it with 'sudo systemctl start clika-bpf-prof.socket' or "
+				  "'sudo clika-bpf-prof serve'");
+	if (!loader__find(o->loader_path, loader, sizeof(loader)))
+		return fail(err, -ENOENT,
+			    "no loader service at %s (%s), and no clika-bpf-prof to start: "
+			    "install it, or name it in CLIKA_PROF_LOADER",
+			    path, strerror(-sock));
+	if (!loader__may_load(why, sizeof(why)) && o->via != CLIKA_VIA_PRIVATE)
+		return fail(err, -ECONNREFUSED,
+			    "no loader service at %s (%s), and this process may not load "
+			    "BPF itself (%s): start the service with 'sudo clika-bpf-prof serve', "
+			    "or run as root",
+			    path, strerror(-sock), why);
+	c->sock = loader__start(loader);
+	if (c->sock < 0)
+		return fail(err, c->sock, "cannot start %s: %s", loader, strerror(-c->sock));
+	c->private_loader = true;
+	return 0;
+}
+
+static int hello(struct clika_client *c, struct clika_client_error *err)
+{
+	struct buf b = { 0 };
+	struct cursor cur;
+	uint32_t version;
+	int ret;
+
+	buf__u32le(&b, PROTO_VERSION);
+	ret = call(c, REQ_HELLO, &b, NULL, 0, c->timeout_ms, err);
+	buf__free(&b);
+	if (ret)
+		return ret;
+	cur = cursor__over(c->in.payload, c->in.payload_len);
+	version = cursor__u32le(&cur);
+	if (cur.bad || version != PROTO_VERSION)
+		return fail(err, -EPROTONOSUPPORT,
+			    "the loader speaks protocol %u, this library %u: install "
+			    "the same version of both",
+			    version, PROTO_VERSION);
+	return 0;
+}
+
+static int new_session(struct clika_client *c, const struct clika_client_opts *o,
+		       struct clika_client_error *err)
+{
+	struct proto_new m = { .target = o->target,
+			       .pid = (uint32_t)o->pid,
+			       .ring_bytes = o->ring_bytes,
+			       .max_bytes = o->max_bytes,
+			       .probes = (char **)(uintptr_t)o->probes,
+			       .usdts = (char **)(uintptr_t)o->usdts,
+			       .n_probes = o->n_probes,
+			       .n_usdts = o->n_usdts };
+	struct buf b = { 0 };
+	int ret;
+
+	m.flags = (o->children ? NEW_CHILDREN : 0) | (o->redact ? NEW_REDACT : 0) |
+		  (o->flight_recorder ? NEW_FLIGHT : 0);
+	if (o->target == CLIKA_CLIENT_COMMAND) {
+		/* Held by this process, as its child, and recorded by its number. */
+		ret = held_command__start(&c->command, o->argv);
+		if (ret)
+			return fail(err, ret, "cannot start the command: %s", strerror(-ret));
+		m.target = CLIKA_CLIENT_PID;
+		m.pid = (uint32_t)c->command.pid;
+		m.flags |= NEW_CHILDREN;
+	}
+	proto__put_new(&b, &m);
+	ret = call(c, REQ_NEW, &b, NULL, 0, NEW_TIMEOUT_MS, err);
+	buf__free(&b);
+	if (!ret && c->command.pid) {
+		ret = held_command__go(&c->command);
+		if (ret)
+			ret = fail(err, ret, "cannot run '%s': %s", o->argv[0], strerror(-ret));
+	}
+	return ret;
+}
+
+int clika_client__new(const struct clika_client_opts *o, struct clika_client **out,
+		      struct clika_client_error *err)
+{
+	struct clika_client *c;
+	int ret;
+
+	*out = NULL;
+	if (o->sz < sizeof(*o))
+		return fail(err, -EINVAL, "clika_client_opts: size %zu is not this library's %zu",
+			    o->sz, sizeof(*o));
+	if (o->target == CLIKA_CLIENT_COMMAND && (!o->argv || !o->argv[0]))
+		return fail(err, -EINVAL, "no command is given");
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return fail(err, -ENOMEM, "out of memory");
+	pthread_mutex_init(&c->lock, NULL);
+	c->sock = -1;
+	c->owner = getpid();
+	c->timeout_ms = o->timeout_ms > 0 ? o->timeout_ms : DEFAULT_TIMEOUT_MS;
+	c->command.go = c->command.failed = -1;
+	ret = open_connection(c, o, err);
+	if (!ret)
+		ret = hello(c, err);
+	if (!ret)
+		ret = new_session(c, o, err);
+	if (ret) {
+		clika_client__free(c);
+		return ret;
+	}
+	*out = c;
+	return 0;
+}
+
+void clika_client__free(struct clika_client *c)
+{
+	if (!c)
+		return;
+	held_command__drop(&c->command);
+	if (c->sock >= 0)
+		close(c->sock);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+void clika_client__after_fork(struct clika_client *c)
+{
+	if (!c || c->owner == getpid())
+		return;
+	/* The copy of the descriptor keeps the connection open: closing it here tells the loader
+	 * nothing as long as the parent has its own. */
+	if (c->sock >= 0)
+		close(c->sock);
+	c->sock = -1;
+	c->gone = true;
+}
+
+/* --- captures and results ----------------------------------------------------------------------- */
+
+int64_t clika_client__capture_begin(struct clika_client *c, const char *tag,
+				    struct clika_client_error *err)
+{
+	struct buf b = { 0 };
+	struct cursor cur;
+	int64_t id = -EBADMSG;
+	int ret;
+
+	if (tag && strlen(tag) > PROTO_MAX_STRING)
+		return fail(err, -ENAMETOOLONG, "a tag has at most %d bytes", PROTO_MAX_STRING);
+	proto__put_string(&b, tag && *tag ? tag : "default");
+	pthread_mutex_lock(&c->lock);
+	ret = call_locked(c, REQ_CAPTURE_BEGIN, &b, NULL, 0, c->timeout_ms, err);
+	if (!ret) {
+		cur = cursor__over(c->in.payload, c->in.payload_len);
+		id = (int64_t)cursor__u64le(&cur);
+		if (cur.bad || id <= 0)
+			id = lost_loader(c, -EBADMSG, err);
+	}
+	pthread_mutex_unlock(&c->lock);
+	buf__free(&b);
+	return ret ? ret : id;
+}
+
+int clika_client__capture_end(struct clika_client *c, int64_t id, struct clika_client_error *err)
+{
+	struct buf b = { 0 };
+	int ret;
+
+	buf__u64le(&b, (uint64_t)id);
+	ret = call(c, REQ_CAPTURE_END, &b, NULL, 0, c->timeout_ms, err);
+	buf__free(&b);
+	return ret;
+}
+
+int clika_client__flush(struct clika_client *c, struct clika_client_error *err)
+{
+	return call(c, REQ_FLUSH, NULL, NULL, 0, c->timeout_ms, err);
+}
+
+int clika_client__export_fds(struct clika_client *c, const char *const *formats, const int *fds,
+			     size_t n, struct clika_client_error *err)
+{
+	struct buf b = { 0 };
+	int ret;
+
+	if (!n || n > PROTO_MAX_FDS)
+		return fail(err, -EINVAL, "between 1 and %d formats at once", PROTO_MAX_FDS);
+	proto__put_strings(&b, formats, n);
+	ret = call(c, REQ_EXPORT, &b, fds, n, EXPORT_TIMEOUT_MS, err);
+	buf__free(&b);
+	return ret;
+}
+
+int clika_client__export_fd(struct clika_client *c, const char *format, int fd,
+			    struct clika_client_error *err)
+{
+	return clika_client__export_fds(c, &format, &fd, 1, err);
+}
+
+int clika_client__export_mem(struct clika_client *c, const char *format, char **data, size_t *len,
+			     struct clika_client_error *err)
+{
+	__cleanup_close int fd = memfd_create("clika-export", MFD_CLOEXEC);
+	size_t have = 0;
+	off_t size;
+	int ret;
+
+	*data = NULL;
+	*len = 0;
+	if (fd < 0)
+		return fail(err, -errno, "cannot make a memory file: %s", strerror(errno));
+	ret = clika_client__export_fd(c, format, fd, err);
+	if (ret)
+		return ret;
+	size = lseek(fd, 0, SEEK_END);
+	if (size < 0)
+		return fail(err, -errno, "cannot read the result: %s", strerror(errno));
+	*data = malloc((size_t)size + 1);
+	if (!*data)
+		return fail(err, -ENOMEM, "the result has %lld bytes: out of memory",
+			    (long long)size);
+	while (have < (size_t)size) {
+		ssize_t n = pread(fd, *data + have, (size_t)size - have, (off_t)have);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		have += (size_t)n;
+	}
+	(*data)[have] = 0;
+	*len = have;
+	return 0;
+}
+
+int clika_client__stats(struct clika_client *c, struct clika_client_stats *st,
+			struct clika_client_error *err)
+{
+	struct clika_client_stats full = { .sz = sizeof(full), .command_status = -1 };
+	size_t sz = st->sz < sizeof(full) ? st->sz : sizeof(full);
+	struct proto_stats p = { 0 };
+	struct cursor cur;
+	int ret;
+
+	pthread_mutex_lock(&c->lock);
+	ret = call_locked(c, REQ_STATS, NULL, NULL, 0, c->timeout_ms, err);
+	if (!ret) {
+		cur = cursor__over(c->in.payload, c->in.payload_len);
+		if (proto__get_stats(&cur, &p))
+			ret = lost_loader(c, -EBADMSG, err);
+	}
+	full.command_status = held_command__status(&c->command);
+	pthread_mutex_unlock(&c->lock);
+	if (ret)
+		return ret;
+	full.elapsed_ns = p.elapsed_ns;
+	full.records = p.records;
+	full.spans = p.spans;
+	full.lost = p.lost;
+	full.filtered = p.filtered;
+	full.unknown_at_most = p.unknown_at_most;
+	full.file_bytes = p.file_bytes;
+	full.processes = p.processes;
+	full.threads = p.threads;
+	full.captures_open = p.captures_open;
+	full.targets_alive = p.targets_alive;
+	full.ended = p.ended;
+	full.full = p.full;
+	full.private_loader = c->private_loader;
+	memcpy(st, &full, sz);
+	st->sz = sz;
+	return 0;
+}
+
+bool clika_client__alive(struct clika_client *c)
+{
+	char byte;
+
+	if (c->gone || c->owner != getpid())
+		return false;
+	/* An orderly end of the other side reads as nothing; no data is no news. */
+	return !(recv(c->sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0);
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/* An export in a process without rights: what a client sees of a recording is made by code that
+ * could do the client no favour, and a descriptor that blocks holds up nobody else. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "user/service/session.h"
+
+#define WORKER_MEMORY (4ull << 30)
+
+static bool drop_rights(const struct peer *peer)
+{
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (geteuid() != 0)
+		return true;
+	return !setgroups(0, NULL) && !setresgid(peer->gid, peer->gid, peer->gid) &&
+	       !setresuid(peer->uid, peer->uid, peer->uid);
+}
+
+static void worker__run(int recording_fd, char **formats, const int *fds, size_t n,
+			const struct peer *peer, unsigned seconds, int say)
+{
+	struct rlimit memory = { WORKER_MEMORY, WORKER_MEMORY };
+	struct clika_prof_error err = { 0 };
+	struct clika_recording *r;
+	int ret;
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGTERM, SIG_DFL);
+	alarm(seconds);
+	setrlimit(RLIMIT_AS, &memory);
+	if (!drop_rights(peer)) {
+		ret = snprintf(err.msg, sizeof(err.msg),
+			       "the export worker cannot drop its rights");
+	} else {
+		ret = clika_recording__open_fd(recording_fd, NULL, &r, &err);
+		if (!ret) {
+			ret = clika_recording__export_fds(r, (const char *const *)formats, fds, n,
+							  NULL, &err);
+			clika_recording__close(r);
+		}
+	}
+	if (ret && write(say, err.msg, strlen(err.msg)) < 0)
+		_exit(2);
+	_exit(ret ? 1 : 0);
+}
+
+int worker__start(struct worker *w, int recording_fd, char **formats, const int *fds, size_t n,
+		  const struct peer *peer, unsigned seconds)
+{
+	int say[2];
+
+	if (pipe2(say, O_CLOEXEC | O_NONBLOCK))
+		return -errno;
+	w->pid = fork();
+	if (w->pid == 0) {
+		close(say[0]);
+		worker__run(recording_fd, formats, fds, n, peer, seconds, say[1]);
+	}
+	close(say[1]);
+	if (w->pid < 0) {
+		w->pid = 0;
+		close(say[0]);
+		return -errno;
+	}
+	w->said = say[0];
+	w->deadline = clock__boottime_ns() + (seconds + 1) * NSEC_PER_SEC;
+	return 0;
+}
+
+int worker__ended(struct worker *w, char *why, size_t n)
+{
+	int status;
+	ssize_t got;
+
+	if (!w->pid)
+		return 0;
+	if (waitpid(w->pid, &status, WNOHANG) != w->pid) {
+		if (clock__boottime_ns() < w->deadline)
+			return 0;
+		kill(w->pid, SIGKILL);
+		while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR)
+			;
+	}
+	w->pid = 0;
+	why[0] = 0;
+	got = read(w->said, why, n - 1);
+	why[got > 0 ? got : 0] = 0;
+	close(w->said);
+	if (WIFSIGNALED(status))
+		snprintf(why, n, "%s",
+			 WTERMSIG(status) == SIGALRM || WTERMSIG(status) == SIGKILL
+				 ? "the export took longer than the service allows"
+				 : "the export worker failed");
+	else if (WEXITSTATUS(status) && !why[0])
+		snprintf(why, n, "the export failed");
+	return 1;
+}
+
+void worker__kill(struct worker *w)
+{
+	char why[64];
+
+	if (!w->pid)
+		return;
+	w->deadline = 0;
+	worker__ended(w, why, sizeof(why));
+}
