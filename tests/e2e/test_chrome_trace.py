@@ -95,7 +95,7 @@ class Trace:
             yield s, ends[i]
 
     def moments(self):
-        """Where something without length lies, which the importer takes for the innermost slice."""
+        """Where something without length lies, or begins: the importer takes it for the innermost slice."""
         return {ns(e["ts"]) for e in self.events if e["ph"] == "i" or (e["ph"] == "X" and not ns(e["dur"]))}
 
 

@@ -164,12 +164,15 @@ class FunctionTest(lib.Case):
         self.assertIn("func_target:no_such_function", recorder.err.text())
         self.assertIn("func_target:no_such_function", result.summary())
 
-    def test_return_probes_are_refused_with_the_reason(self):
-        target = self.target("func_target", "--stay")
+    def test_return_probes_count_the_same_where_nothing_throws(self):
+        target = self.target("func_target", "--rounds", 100, "--stay")
         recorder = self.record("-p", target.pid, "--retprobe", "--probe", "func_target:ft_nested",
-                               started=False)
-        self.assertNotEqual(recorder.wait(), 0)
-        self.assertIn("exception", recorder.err.text())
+                               "--probe", "func_target:ft_recurse")
+        self.assertIn("exception", recorder.err.text())  # the danger is named
+        said = target.run()
+        result = recorder.stop()
+        self.assertSpans(result.trace(), {k: said[k] for k in ("ft_nested", "ft_recurse")})
+        self.assertNothingLost(result.info())
 
 
 if __name__ == "__main__":
