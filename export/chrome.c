@@ -471,14 +471,40 @@ static void arrow_end(struct chrome *c, const struct item *it, const char *ph,
 	json__end_object(&c->j);
 }
 
-/* An arrow is written when its head is known to exist; an id starts once in the whole trace. */
+static void arrow_instant(struct chrome *c, const struct item *it)
+{
+	event_open(c, "\"i\"");
+	json__key(&c->j, "s");
+	json__str(&c->j, "t", 1);
+	json__key(&c->j, "name");
+	put_name(c, it->ev->name);
+	json__key(&c->j, "cat");
+	json__str(&c->j, "flow", 4);
+	put_ts(c, it->ts);
+	put_who(c, it->track);
+	json__end_object(&c->j);
+}
+
+/*
+ * An arrow is written when its head is known to exist; an id starts once in the whole trace.
+ *
+ * Trace processor binds an end to the last slice that began on the thread, even if that has ended.
+ * Where that is not the enclosing one, the arrow's end moves to the begin of the enclosing span;
+ * where that would turn the arrow round, it ends at an instant made for it.
+ */
 static int chrome__flow(struct chrome *c, const struct item *it)
 {
+	uint64_t from = it->flow_from_inner ? it->flow_from_begin : it->flow_from_ts, to = it->ts;
+
 	if (!it->flow_arrow)
 		return 0;
+	if (it->span->inner && it->span->ev.ts >= from)
+		to = it->span->ev.ts;
+	else if (it->span->inner)
+		arrow_instant(c, it);
 	c->n_arrows++;
-	arrow_end(c, it, "\"s\"", it->flow_from, it->flow_from_ts);
-	arrow_end(c, it, "\"f\"", it->track, it->ts);
+	arrow_end(c, it, "\"s\"", it->flow_from, from);
+	arrow_end(c, it, "\"f\"", it->track, to);
 	return c->j.err;
 }
 

@@ -249,6 +249,32 @@ static void arrows_have_two_ends_and_a_number_of_their_own(void **state)
 	assert_null(find(w, "f", NULL, 3));
 }
 
+/* Trace processor takes the last span that began for the enclosing one. */
+static void arrows_leave_and_reach_the_enclosing_span_after_inner_ones(void **state)
+{
+	struct world *w = *state;
+
+	rec__span(w->b, w->main, 1000, 5000, "enqueue");
+	rec__span(w->b, w->main, 1100, 100, "inner");
+	rec__event(w->b, w->main, EV_FLOW_OUT, 2000, "job")->id = 1;
+	rec__span(w->b, w->worker, 3000, 5000, "run");
+	rec__span(w->b, w->worker, 3100, 100, "inner");
+	rec__event(w->b, w->worker, EV_FLOW_IN, 4000, "job")->id = 1;
+	rec__span(w->b, w->main, 9000, 100, "enqueue");
+	rec__event(w->b, w->main, EV_FLOW_OUT, 9010, "job")->id = 2;
+	rec__span(w->b, w->worker, 8500, 5000, "loop");
+	rec__span(w->b, w->worker, 8600, 100, "inner");
+	rec__event(w->b, w->worker, EV_FLOW_IN, 9500, "job")->id = 2;
+	export_trace(w);
+	assert_true(number(find(w, "s", "job", 0), "ts") == 0);
+	assert_true(number(find(w, "f", "job", 0), "ts") == 2);
+	assert_null(find(w, "i", "job", 1));
+	assert_true(number(find(w, "s", "job", 1), "ts") == 8.01);
+	assert_true(number(find(w, "f", "job", 1), "ts") == 8.5);
+	assert_true(number(find(w, "i", "job", 0), "ts") == 8.5);
+	assert_true(number(find(w, "i", "job", 0), "tid") == 101);
+}
+
 static void counters_have_one_series_and_a_closing_sample(void **state)
 {
 	struct world *w = *state;
@@ -382,6 +408,7 @@ int main(void)
 		TEST(names_come_first_and_tell_processes_apart),
 		TEST(numbers_that_viewers_misread_are_replaced),
 		TEST(arrows_have_two_ends_and_a_number_of_their_own),
+		TEST(arrows_leave_and_reach_the_enclosing_span_after_inner_ones),
 		TEST(counters_have_one_series_and_a_closing_sample),
 		TEST(memory_is_two_counters_for_each_process_and_device),
 		TEST(async_spans_and_requests_are_balanced_on_lanes),

@@ -253,11 +253,11 @@ static void check_event(struct tally *t, struct stack *stacks, size_t *n_stacks,
 	case 's':
 		t->starts++;
 		assert_int_equal(ns_of(e, "id") / 1000, t->starts);
-		return; /* written with its head, so out of order on purpose */
+		return; /* arrows are out of order on purpose */
 	case 'f':
 		t->finishes++;
 		assert_int_equal(ns_of(e, "id") / 1000, t->starts);
-		break;
+		return;
 	default:
 		assert_non_null(strchr("niC", ph));
 	}

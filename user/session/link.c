@@ -15,7 +15,9 @@ struct flow {
 	uint64_t ts; /* of the newest step */
 	const struct track *track;
 	struct cause cause;
-	bool drawable; /* the newest step lies in a span of the result */
+	uint64_t span_begin; /* of the span of the result that the newest step lies in */
+	bool drawable;       /* there is one */
+	bool inner;          /* something had begun in it before the step */
 };
 
 /* Async spans and requests of one name take the lowest lane that is free. */
@@ -177,6 +179,8 @@ static int flow_event(struct walk *w, struct walk_track *wt, const struct event 
 		it.flow_wait_ns = w->now - f->ts;
 		it.flow_from_ts = f->ts;
 		it.flow_from = f->track;
+		it.flow_from_begin = f->span_begin;
+		it.flow_from_inner = f->inner;
 		it.flow_arrow = f->drawable && drawable;
 	}
 	if (walk__shows(w, wt, mask)) {
@@ -198,6 +202,8 @@ static int flow_event(struct walk *w, struct walk_track *wt, const struct event 
 	f->ts = w->now;
 	f->track = wt->track;
 	f->drawable = drawable;
+	f->span_begin = it.span ? it.span->ev.ts : 0;
+	f->inner = it.span && it.span->inner;
 	return err;
 }
 
@@ -452,6 +458,7 @@ static int request_orphan(struct walk *w, struct walk_track *wt, const struct ev
 	it.request_name = ev->name;
 	it.since_begin_ns = it.first_ns = UINT64_MAX;
 	w->s->counts.orphan_ends += ev->kind == EV_REQUEST_END;
+	span__had_point(wt); /* without a begin it can only be shown as an instant */
 	return walk__emit(w, &it);
 }
 

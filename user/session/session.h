@@ -97,7 +97,8 @@ struct open_span {
 	struct open_span *parent;                  /* NULL = root */
 	uint32_t depth;                            /* 0 = root */
 	uint64_t child_ns;                         /* so far */
-	uint64_t captures;                         /* bit i: belongs to capture i */
+	uint64_t inner;         /* spans and instants of the result directly in it, so far */
+	uint64_t captures;      /* bit i: belongs to capture i */
 	uint64_t late_captures; /* those of them to which it belongs by cause alone */
 	bool late;              /* there are such: it ran after the window */
 	bool cut;               /* reaches over the edge of a window; its times are the true ones */
@@ -130,6 +131,8 @@ struct item {
 	bool flow_arrow;
 	uint64_t flow_from_ts;
 	const struct track *flow_from;
+	uint64_t flow_from_begin; /* of the span that the step before lies in */
+	bool flow_from_inner;     /* something of the result had begun in that span before it */
 
 	/* IT_MEMORY: after this event */
 	uint64_t bytes;            /* of the block, also for frees; 0 = not known */

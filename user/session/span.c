@@ -154,6 +154,8 @@ static int span__show(struct walk *w, struct walk_track *wt, struct span_node *n
 	n->shown = n;
 	n->pub.parent = outer ? &outer->pub : NULL;
 	n->pub.depth = outer ? outer->pub.depth + 1 : 0;
+	if (outer)
+		outer->pub.inner++;
 	n->pub.seq = ++w->n_shown;
 	n->pub.captures &= WINDOW_CAPTURES;
 	count_span(w, n);
@@ -214,6 +216,12 @@ int span__end(struct walk *w, struct walk_track *wt)
 	wt->top = n->up;
 	node__give_back(w, n);
 	return err;
+}
+
+void span__had_point(struct walk_track *wt)
+{
+	if (wt->top && wt->top->shown)
+		wt->top->shown->pub.inner++;
 }
 
 uint64_t span__point_mask(const struct walk *w, const struct walk_track *wt)

@@ -327,6 +327,8 @@ static int point(struct walk *w, struct walk_track *wt, const struct event *ev)
 			n->counters++;
 	}
 	walk__item(w, wt, IT_EVENT, ev, mask, &it);
+	if (ev->kind == EV_INSTANT || ev->kind == EV_CAPTURE_BEGIN || ev->kind == EV_CAPTURE_END)
+		span__had_point(wt);
 	return walk__emit(w, &it);
 }
 

@@ -128,6 +128,8 @@ int span__begin(struct walk *w, struct walk_track *wt, const struct event *ev,
 		const struct span_end *end);
 int span__end(struct walk *w, struct walk_track *wt);
 void span__free_all(struct walk *w);
+/* An instant is in the result: it lies in the innermost span of the result. */
+void span__had_point(struct walk_track *wt);
 /* Captures that an event on the track, now, belongs to. */
 uint64_t span__point_mask(const struct walk *w, const struct walk_track *wt);
 
