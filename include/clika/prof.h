@@ -182,6 +182,7 @@ struct clika_export_opts {
 	gid_t group;
 	unsigned columns, top;
 	const char *step_name; /* kineto: spans whose name fits this glob are steps; NULL = none */
+	bool compress_packets; /* perfetto: packed inside, so that readers open it as it is */
 };
 CLIKA_API void clika_export_opts__init(struct clika_export_opts *o);
 

@@ -95,6 +95,12 @@ class PerfettoTrace(lib.Case):
             self.assertEqual(gzip.decompress(f.read()), plain.read())
         self.check(trace, expected_of(recording))
 
+    def test_packed_packets_are_read_as_they_are(self):
+        recording = os.path.join(GOLDEN, "serving.clika")
+        trace = self.trace_of(recording, "--compress-packets")
+        self.assertLess(os.path.getsize(trace), os.path.getsize(os.path.join(GOLDEN, "serving.pftrace")) / 2)
+        self.check(trace, expected_of(recording))
+
     def test_processes_of_one_pid_stay_apart(self):
         """A pid that three images had, one of which still worked when the next had begun."""
         trace = os.path.join(GOLDEN, "images.pftrace")

@@ -273,6 +273,7 @@ static struct export_opts export_opts_of(const struct clika_export_opts *o)
 		e.columns = o->columns;
 	if (o->top)
 		e.top = o->top;
+	e.compress_packets = o->compress_packets;
 	e.step_name = o->step_name;
 	return e;
 }
