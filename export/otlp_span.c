@@ -342,8 +342,9 @@ int ot_writer__keep_attributes(struct ot_writer *w, const struct event *ev, stru
 
 /* --- bodies ------------------------------------------------------------------------------------------ */
 
-static void put_resource(struct json *j, const struct recording_meta *m, const struct track *t)
+static void put_resource(const struct ot_writer *w, struct json *j, const struct track *t)
 {
+	const struct recording_meta *m = recording__meta(session__recording(w->s));
 	const struct process_info *p = t->proc;
 	struct buf name = { 0 };
 
@@ -368,6 +369,8 @@ static void put_resource(struct json *j, const struct recording_meta *m, const s
 	attr_cstr(j, "host.arch", m->arch);
 	attr_cstr(j, "os.type", "linux");
 	attr_cstr(j, "os.version", m->kernel);
+	if (w->no_clock)
+		attr_cstr(j, "clika.clock", "unknown: times count from the begin of the recording");
 	json__end_array(j);
 	json__end_object(j);
 }
@@ -383,7 +386,7 @@ void ot_writer__body(struct ot_writer *w, struct buf *out, const struct track *t
 	json__key(&j, "resourceSpans");
 	json__array(&j);
 	json__object(&j);
-	put_resource(&j, m, t);
+	put_resource(w, &j, t);
 	json__key(&j, "scopeSpans");
 	json__array(&j);
 	json__object(&j);
@@ -430,8 +433,7 @@ int ot_writer__init(struct ot_writer *w, const struct session *s, const struct e
 	w->seed = seed_of(s, m);
 	w->realtime = m->created_realtime;
 	json__init(&w->j, NULL);
-	if (!w->realtime && !session__realtime(s, session__end(s)))
-		return -ENODATA;
+	w->no_clock = !w->realtime && !session__realtime(s, session__end(s));
 	return json_names__init(&w->names, s);
 }
 

@@ -13,10 +13,10 @@ struct ot_writer {
 	struct json_names names;
 	uint64_t seed;     /* ids of different recordings differ */
 	uint64_t realtime; /* without anchors: of the begin of the recording */
+	bool no_clock;     /* nothing tells the wall-clock time */
 	bool args;
 };
 
-/* -ENODATA: there is no wall-clock time. */
 int ot_writer__init(struct ot_writer *w, const struct session *s, const struct export_opts *o);
 void ot_writer__free(struct ot_writer *w);
 
