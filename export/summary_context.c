@@ -222,7 +222,7 @@ static void put_pools(struct summary *m)
 
 void summary__memory(struct summary *m)
 {
-	size_t i, n = 0;
+	size_t i, n = 0, shown = 0;
 
 	for (i = 0; i < m->st->n_memory; i++)
 		n += in_use(&m->st->memory[i]);
@@ -231,9 +231,14 @@ void summary__memory(struct summary *m)
 		text_out__line(&m->t, "nothing was allocated or freed through markers");
 		return;
 	}
-	for (i = 0; i < m->st->n_memory; i++)
-		if (in_use(&m->st->memory[i]))
-			put_device(m, &m->st->memory[i]);
+	for (i = 0; i < m->st->n_memory && shown < m->top; i++) {
+		if (!in_use(&m->st->memory[i]))
+			continue;
+		put_device(m, &m->st->memory[i]);
+		shown++;
+	}
+	if (n > shown)
+		text_out__line(&m->t, "... and %zu more devices of processes", n - shown);
 	put_memory_by_op(m);
 	put_pools(m);
 }
