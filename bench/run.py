@@ -27,6 +27,7 @@ OUT = os.path.join(lib.BUILD, "bench")
 ROUNDS = int(os.environ.get("CLIKA_BENCH_ROUNDS", "5"))
 EXPORT_ROUNDS = int(os.environ.get("CLIKA_BENCH_EXPORT_ROUNDS", "3"))
 BURSTS = 9
+EXPORTS = ("chrome", "perfetto")  # measured beside the peers' exports
 LOAD_SECONDS = 10
 LOAD_RATE = 2_000_000
 
@@ -43,6 +44,12 @@ GOALS = {
     "overload.unaccounted": ("spans", 0, "==", "64 KiB ring, 4 threads flat out: emitted - recorded - lost"),
     "export.chrome_speedup": ("ratio", 5.0, ">=", "fastest peer's time a span : ours"),
     "export.chrome_rss_growth": ("ratio", 1.1, "<=", "resident memory, 10 : 1 million spans"),
+    "export.chrome_s_per_million": ("s", 1.5, "<=", "one million spans to a Chrome trace"),
+    "export.perfetto_speedup": ("ratio", 5.0, ">=", "fastest peer's time a span : ours"),
+    "export.perfetto_rss_growth": ("ratio", 1.1, "<=", "resident memory, 10 : 1 million spans"),
+    "export.perfetto_s_per_million": ("s", 1.0, "<=", "one million spans to a Perfetto trace"),
+    "perfetto.bytes_per_span": ("bytes", 32, "<=", "Perfetto trace, spans without arguments"),
+    "perfetto.bytes_per_span_compressed": ("bytes", 10, "<=", "the same with packed packets"),
     "recording.bytes_per_span": ("bytes", 24, "<=", "recording file, spans without arguments"),
 }
 
@@ -463,10 +470,10 @@ def timed(argv, out):
     return seconds, usage.ru_maxrss
 
 
-def timed_export(recording, path):
+def timed_export(recording, path, fmt="chrome", *options):
     if os.path.exists(path):
         os.unlink(path)
-    return timed([lib.TOOL, "export", recording, "--format", "chrome", "-o", path], os.devnull)
+    return timed([lib.TOOL, "export", recording, "--format", fmt, "-o", path, *options], os.devnull)
 
 
 def count_lines(path, needle):
@@ -489,7 +496,8 @@ def exports(bench, state):
     small, n_small = recording_of(bench, state, 1_000_000)
     large, n_large = recording_of(bench, state, 10_000_000)
     scratch = bench.scratch
-    ours, text = os.path.join(scratch, "ours.json"), os.path.join(scratch, "peer.out")
+    text = os.path.join(scratch, "peer.out")
+    ours = {fmt: os.path.join(scratch, f"ours.{fmt}") for fmt in EXPORTS}
     peers = {}
     if "perf" in state:
         state["perf"].measure(state["simple"], lambda: state["simple"].run("span", 500_000))
@@ -502,28 +510,39 @@ def exports(bench, state):
         state["lttng"].finish()
         if bench.has("babeltrace2"):
             peers["babeltrace2"] = (["babeltrace2", state["lttng"].trace], b"clika_bench:")
-    found = {name: [] for name in ("ours", *peers)}
-    peak = []
+    found = {name: [] for name in (*EXPORTS, *peers)}
+    peak = {fmt: [] for fmt in EXPORTS}
     for i in range(EXPORT_ROUNDS):
-        seconds, rss = timed_export(small.recording, ours)
-        found["ours"].append(seconds / n_small)
-        peak.append(rss)
+        for fmt, path in ours.items():
+            seconds, rss = timed_export(small.recording, path, fmt)
+            found[fmt].append(seconds / n_small)
+            peak[fmt].append(rss)
         for name, (argv, needle) in peers.items():
             seconds, _ = timed(argv, text)
             # Peers tell a span as two events.
             found[name].append(seconds / (count_lines(text, needle) / 2))
             os.unlink(text)
-    seconds, rss = timed_export(large.recording, ours)
-    bench.row("export --format chrome, 10 million spans", seconds / n_large * 1e9, "ns a span",
-              f"{seconds:.1f} s, {rss / 1024:.0f} MiB resident")
-    bench.row("export --format chrome, 1 million spans", median(found["ours"]) * 1e9, "ns a span",
-              f"{median(found['ours']) * n_small:.2f} s, {median(peak) / 1024:.0f} MiB resident")
+    sizes(bench, small.recording, n_small, ours["perfetto"])
+    for fmt, path in ours.items():
+        seconds, rss = timed_export(large.recording, path, fmt)
+        os.unlink(path)
+        bench.row(f"export --format {fmt}, 10 million spans", seconds / n_large * 1e9, "ns a span",
+                  f"{seconds:.1f} s, {rss / 1024:.0f} MiB resident")
+        bench.row(f"export --format {fmt}, 1 million spans", median(found[fmt]) * 1e9, "ns a span",
+                  f"{median(found[fmt]) * n_small:.2f} s, {median(peak[fmt]) / 1024:.0f} MiB resident")
+        bench.values[f"export.{fmt}_rss_growth"] = rss / median(peak[fmt])
+        bench.values[f"export.{fmt}_s_per_million"] = median(found[fmt]) * 1e6
+        if peers:
+            bench.values[f"export.{fmt}_speedup"] = median(
+                min(found[name][i] for name in peers) / found[fmt][i] for i in range(EXPORT_ROUNDS))
     for name in peers:
         bench.row(name, median(found[name]) * 1e9, "ns a span")
-    bench.values["export.chrome_rss_growth"] = rss / median(peak)
-    if peers:
-        bench.values["export.chrome_speedup"] = median(
-            min(found[name][i] for name in peers) / found["ours"][i] for i in range(EXPORT_ROUNDS))
+
+
+def sizes(bench, recording, spans, trace):
+    bench.values["perfetto.bytes_per_span"] = os.path.getsize(trace) / spans
+    timed_export(recording, trace, "perfetto", "--compress-packets")
+    bench.values["perfetto.bytes_per_span_compressed"] = os.path.getsize(trace) / spans
 
 
 # ---- the table ---------------------------------------------------------------------------------------------------
