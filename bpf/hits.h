@@ -16,6 +16,7 @@ static __always_inline __u64 reg__read(const void *regs, __u16 off)
 static __always_inline __u64 spec__value(const void *regs, const struct wire_spec *s)
 {
 	__u64 v = 0, addr;
+	__u32 n;
 	__u8 shift;
 
 	switch (s->kind) {
@@ -31,8 +32,12 @@ static __always_inline __u64 spec__value(const void *regs, const struct wire_spe
 			addr += reg__read(regs, s->reg);
 		if (s->kind == SPEC_SIB)
 			addr += reg__read(regs, s->index) * s->scale;
-		/* A fault gives 0: the marker itself did happen. */
-		bpf_probe_read_user(&v, sizeof(v), (void *)addr);
+		/* As many bytes as it has: the next may lie in no mapping. A fault gives 0: the marker
+		 * itself did happen. */
+		n = s->bytes;
+		if (n > sizeof(v))
+			n = sizeof(v);
+		bpf_probe_read_user(&v, n, (void *)addr);
 		break;
 	}
 	shift = 64 - (s->bytes * 8);
@@ -49,13 +54,20 @@ static __always_inline int text__read(char *to, __u64 from)
 	return bpf_probe_read_user_str(to, WIRE_TEXT, (void *)from) < 0;
 }
 
-struct hit_one_text {
+struct hit_small {
 	struct wire_hit hit;
-	char text[WIRE_TEXT];
+	char text[2][WIRE_TEXT];
+};
+
+/* The argument registers, read from the context itself, which costs nothing. */
+struct hit_regs {
+	__u64 arg[6];
+	const void *all; /* struct pt_regs */
 };
 
 static __always_inline void hit__head(struct wire_hit *h, struct task_struct *task, __u64 ts,
-				      __u32 site, const struct wire_site *s, const void *regs)
+				      __u32 site, const struct wire_site *s,
+				      const struct hit_regs *regs)
 {
 	int i;
 
@@ -65,10 +77,15 @@ static __always_inline void hit__head(struct wire_hit *h, struct task_struct *ta
 	h->n_texts = 0;
 	h->n_args = 0;
 	h->pad = 0;
+	if (s->in_regs) {
+		for (i = 0; i < 6; i++)
+			h->vals[i] = regs->arg[i];
+		return;
+	}
 	for (i = 0; i < WIRE_MAX_ARGS; i++) {
 		if (i >= s->n_specs)
 			break;
-		h->vals[i] = spec__value(regs, &s->specs[i]);
+		h->vals[i] = spec__value(regs->all, &s->specs[i]);
 	}
 }
 
@@ -116,15 +133,15 @@ static __always_inline int hit__full(struct wire_hit_full *f, const struct wire_
 	return fault;
 }
 
-static __always_inline int hit__marker(const void *regs, __u64 cookie)
+static __always_inline int hit__marker(const struct hit_regs *regs, __u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 ts = bpf_ktime_get_boot_ns();
-	__u32 site = (__u32)cookie, cause = WL_RING_FULL;
+	__u32 site = (__u32)cookie, n;
 	struct wire_stats *st;
 	struct wire_site *s;
 	void *ring;
-	int fault;
+	int fault = 0;
 
 	if (!admit(task))
 		return 0;
@@ -134,25 +151,8 @@ static __always_inline int hit__marker(const void *regs, __u64 cookie)
 	if (!st || !s || !ring)
 		return 0;
 	stats__add(&st->emitted, 1);
-	if (!s->str_mask && !s->args_at) {
-		struct wire_hit *h = bpf_ringbuf_reserve(ring, sizeof(*h), 0);
-
-		if (!h)
-			goto lost;
-		hit__head(h, task, ts, site, s, regs);
-		hdr__fill(&h->hdr, sizeof(*h), W_HIT, 0, ts);
-		ring__submit(ring, h);
-	} else if (!s->args_at && s->one_str && s->one_str <= WIRE_MAX_ARGS) {
-		struct hit_one_text *o = bpf_ringbuf_reserve(ring, sizeof(*o), 0);
-
-		if (!o)
-			goto lost;
-		hit__head(&o->hit, task, ts, site, s, regs);
-		fault = text__read(o->text, o->hit.vals[(s->one_str - 1) & 15]);
-		o->hit.n_texts = 1;
-		hdr__fill(&o->hit.hdr, sizeof(*o), W_HIT, fault ? WF_FAULT : 0, ts);
-		ring__submit(ring, o);
-	} else {
+	n = s->n_strs;
+	if (s->args_at || n > 2) {
 		struct wire_hit_full *f = bpf_ringbuf_reserve(ring, sizeof(*f), 0);
 
 		if (!f)
@@ -161,11 +161,33 @@ static __always_inline int hit__marker(const void *regs, __u64 cookie)
 		fault = hit__full(f, s);
 		hdr__fill(&f->hit.hdr, sizeof(*f), W_HIT, fault ? WF_FAULT : 0, ts);
 		ring__submit(ring, f);
+	} else if (n) {
+		struct hit_small *o = bpf_ringbuf_reserve(ring, sizeof(*o), 0);
+
+		if (!o)
+			goto lost;
+		hit__head(&o->hit, task, ts, site, s, regs);
+		/* The mask keeps older verifiers content; an index is below the number of values. */
+		fault = text__read(o->text[0], o->hit.vals[s->str_at[0] & 15]);
+		o->text[1][0] = 0;
+		if (n == 2)
+			fault |= text__read(o->text[1], o->hit.vals[s->str_at[1] & 15]);
+		o->hit.n_texts = 2;
+		hdr__fill(&o->hit.hdr, sizeof(*o), W_HIT, fault ? WF_FAULT : 0, ts);
+		ring__submit(ring, o);
+	} else {
+		struct wire_hit *h = bpf_ringbuf_reserve(ring, sizeof(*h), 0);
+
+		if (!h)
+			goto lost;
+		hit__head(h, task, ts, site, s, regs);
+		hdr__fill(&h->hdr, sizeof(*h), W_HIT, 0, ts);
+		ring__submit(ring, h);
 	}
 	stats__add(&st->recorded, 1);
 	return 0;
 lost:
-	loss__count(task->tgid, task->group_leader->start_boottime, site + 1, cause, 1);
+	loss__count(task->tgid, task->group_leader->start_boottime, site + 1, WL_RING_FULL, 1);
 	return 0;
 }
 

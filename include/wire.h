@@ -276,9 +276,10 @@ struct wire_site {
 	__wu8 n_specs;
 	__wu16 str_mask; /* values that are C strings */
 	__wu8 args_at;   /* 1 + index of the value that counts typed arguments; pointer follows */
-	__wu8 one_str;   /* 1 + index of the only string; 0: none or several */
-	__wu8 pad[2];
-	__wu64 unused;
+	__wu8 n_strs;    /* with two or fewer, and no typed arguments, a small record does */
+	__wu8 str_at[2]; /* indexes of the first two */
+	__wu8 in_regs;   /* value i is argument register i, all 8 bytes */
+	__wu8 pad[7];
 	struct wire_spec specs[WIRE_MAX_ARGS];
 };
 WIRE_ASSERT_SIZE(struct wire_site, 16 + 16 * WIRE_MAX_ARGS);

@@ -431,7 +431,12 @@ static void reads_a_name_and_typed_arguments(void **state)
 	struct wire_hit_arg args[3] = { { 1, 0, (uintptr_t) "rows", (uint64_t)-3 },
 					{ 4, 0, (uintptr_t) "model", (uintptr_t) "tiny" },
 					{ 3, 0, (uintptr_t) "loss", 0x3ff0000000000000 } };
-	struct wire_site s = { .kind = SITE_MARKER, .n_specs = 4, .str_mask = 3, .args_at = 3 };
+	struct wire_site s = { .kind = SITE_MARKER,
+			       .n_specs = 4,
+			       .str_mask = 3,
+			       .n_strs = 2,
+			       .str_at = { 0, 1 },
+			       .args_at = 3 };
 	uint64_t regs[42] = { (uintptr_t) "prefill", (uintptr_t) "phase", 3, (uintptr_t)args };
 	const struct wire_hit_full *h;
 
@@ -456,7 +461,7 @@ static void reads_a_name_and_typed_arguments(void **state)
 static void flags_text_that_cannot_be_read(void **state)
 {
 	struct fixture *f = open_with(1 << 16, true, false);
-	struct wire_site s = { .kind = SITE_MARKER, .n_specs = 1, .str_mask = 1, .one_str = 1 };
+	struct wire_site s = { .kind = SITE_MARKER, .n_specs = 1, .str_mask = 1, .n_strs = 1 };
 	uint64_t regs[42] = { 0xdead0000 };
 
 	(void)state;

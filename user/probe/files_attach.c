@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is wanted on one file: clika markers, other markers, functions; attached family by family. */
+#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +114,21 @@ static const struct simple_marker *simple__find(const char *name, int n_args)
 	return NULL;
 }
 
+/* The usual recipe of our own markers: value i in argument register i. */
+static bool specs__are_arguments(uint16_t machine, const struct wire_spec *specs, int n)
+{
+	static const uint16_t x86[] = { 112, 104, 96, 88, 72, 64 }; /* rdi rsi rdx rcx r8 r9 */
+
+	for (int i = 0; i < n; i++) {
+		uint16_t reg = i < 6 && machine == EM_X86_64 ? x86[i] : (uint16_t)(8 * i);
+
+		if (i >= 6 || specs[i].kind != SPEC_REG || specs[i].bytes != 8 ||
+		    specs[i].reg != reg)
+			return false;
+	}
+	return true;
+}
+
 static int hit__add(struct plan *pl, const struct usdt_site *u, const struct wire_spec *specs,
 		    int n, const struct simple_marker *m, uint16_t str_mask)
 {
@@ -145,8 +161,14 @@ static int hit__add(struct plan *pl, const struct usdt_site *u, const struct wir
 		ws.args_at = m->args_at;
 	}
 	h->str_mask = ws.str_mask = str_mask & ((1u << n) - 1);
-	if (ws.str_mask && !(ws.str_mask & (ws.str_mask - 1)))
-		ws.one_str = 1 + __builtin_ctz(ws.str_mask);
+	for (int i = 0; i < n; i++) {
+		if (!(ws.str_mask & (1u << i)))
+			continue;
+		if (ws.n_strs < 2)
+			ws.str_at[ws.n_strs] = i;
+		ws.n_strs++;
+	}
+	ws.in_regs = specs__are_arguments(elf_file__ident(pl->p->elf)->machine, specs, n);
 	memcpy(ws.specs, specs, n * sizeof(*specs));
 	for (int i = 0; i < n; i++)
 		h->is_signed[i] = specs[i].is_signed;
@@ -195,6 +217,11 @@ static int plan_usdt(void *ctx, const struct usdt_site *u)
 		return 0;
 	if (!ours && !usdt__wanted(pl, u, &str_mask))
 		return 0;
+	if (u->refusal) {
+		files__warn(pl->f, "marker-refused", "%s: marker %s:%s: %s", pl->p->path,
+			    u->provider, u->name, u->refusal);
+		return 0;
+	}
 	if (!u->is_nop) {
 		files__warn(
 			pl->f, "marker-refused",
