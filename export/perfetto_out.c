@@ -22,11 +22,12 @@ int pf_out__init(struct pf_out *o, const struct session *s, struct outfile *out,
 	*o = (struct pf_out){ .s = s, .out = out, .cap = FULL + SMALL_PACKET };
 	o->buf = malloc(o->cap);
 	o->iids = map64__new();
+	o->tails = calloc(PF_TAILS, sizeof(*o->tails));
 	if (compress) {
 		o->packed_cap = compressBound(o->cap);
 		o->packed = malloc(o->packed_cap);
 	}
-	return o->buf && o->iids && (!compress || o->packed) ? 0 : -ENOMEM;
+	return o->buf && o->iids && o->tails && (!compress || o->packed) ? 0 : -ENOMEM;
 }
 
 static void forget_repaired(struct pf_out *o)
@@ -40,6 +41,7 @@ void pf_out__free(struct pf_out *o)
 	forget_repaired(o);
 	free(o->repaired);
 	map64__free(o->iids);
+	free(o->tails);
 	free(o->packed);
 	free(o->buf);
 }
@@ -300,44 +302,75 @@ static uint64_t iid_new(struct pf_out *o, struct pf_seq *q, enum pf_kind kind, u
 
 /* --- spans --------------------------------------------------------------------------------------------- */
 
-void pf_seq__span(struct pf_out *o, struct pf_seq *q, enum pf_type type, uint64_t ts, uint32_t name,
-		  uint32_t category, uint32_t source)
+/* Longest: three fields of a packet and four of an event, numbers of 32 bits, a tag each. */
+_Static_assert(sizeof(((struct pf_tail *)NULL)->bytes) >= 2 * 6 + 2 + 2 + 2 * 6 + 7,
+	       "room for any tail");
+
+/* False: something of it has not been told on the sequence. */
+static bool tail__make(struct pf_out *o, const struct pf_seq *q, struct pf_tail *t)
 {
 	Pf__SpanPacket p = PF__SPAN_PACKET__INIT;
 	Pf__SpanEvent e = PF__SPAN_EVENT__INIT;
-	uint64_t n = 0, c = 0, l = 0;
+
+	if (t->type == PF_BEGIN) {
+		e.name_iid = iid_known(o, q, PF_NAMES, t->name);
+		e.category_iid = t->category ? iid_known(o, q, PF_CATEGORIES, t->category) : 0;
+		e.source_location_iid = t->source ? iid_known(o, q, PF_SOURCES, t->source) : 0;
+		if (!e.name_iid || (t->category && !e.category_iid) ||
+		    (t->source && !e.source_location_iid))
+			return false;
+	}
+	e.type = t->type;
+	e.has_name_iid = e.name_iid != 0;
+	e.has_category_iid = e.category_iid != 0;
+	e.has_source_location_iid = e.source_location_iid != 0;
+	p.trusted_packet_sequence_id = q->id;
+	p.track_event = &e;
+	p.sequence_flags = STATE_NEEDED;
+	t->seq = q->id;
+	t->len = (uint8_t)pf__span_packet__pack(&p, t->bytes);
+	return true;
+}
+
+static struct pf_tail *tail_of(struct pf_out *o, const struct pf_seq *q, enum pf_type type,
+			       uint32_t name, uint32_t category, uint32_t source)
+{
+	struct pf_tail *t = &o->tails[((name + q->id * 67) ^ source * 31) & (PF_TAILS - 1)];
+
+	if (t->seq == q->id && t->name == name && t->type == type && t->category == category &&
+	    t->source == source)
+		return t;
+	*t = (struct pf_tail){ .name = name, .category = category, .source = source, .type = type };
+	return tail__make(o, q, t) ? t : NULL;
+}
+
+void pf_seq__span(struct pf_out *o, struct pf_seq *q, enum pf_type type, uint64_t ts, uint32_t name,
+		  uint32_t category, uint32_t source)
+{
+	const struct pf_tail *t;
+	uint8_t *at;
 	size_t len;
 
 	if (!q->id)
 		pf_seq__start(o, q, ts);
-	if (type == PF_BEGIN) {
-		n = iid_known(o, q, PF_NAMES, name);
-		c = category ? iid_known(o, q, PF_CATEGORIES, category) : 0;
-		l = source ? iid_known(o, q, PF_SOURCES, source) : 0;
-		if (!n || (category && !c) || (source && !l)) {
-			pf_event__open(o, q, type, ts, 0);
-			pf_event__name(o, name);
-			pf_event__category(o, category);
-			pf_event__source(o, source);
-			pf_event__write(o);
-			return;
-		}
+	t = tail_of(o, q, type, name, category, source);
+	if (!t) {
+		pf_event__open(o, q, type, ts, 0);
+		pf_event__name(o, name);
+		pf_event__category(o, category);
+		pf_event__source(o, source);
+		pf_event__write(o);
+		return;
 	}
-	e.type = type;
-	e.has_name_iid = n != 0;
-	e.name_iid = n;
-	e.has_category_iid = c != 0;
-	e.category_iid = c;
-	e.has_source_location_iid = l != 0;
-	e.source_location_iid = l;
-	p.timestamp = seq__time(q, ts);
-	p.trusted_packet_sequence_id = q->id;
-	p.track_event = &e;
-	p.sequence_flags = STATE_NEEDED;
 	if (!make_room(o, SMALL_PACKET))
 		return;
 	/* Less than 128 bytes: its length takes one. */
-	len = pf__span_packet__pack(&p, o->buf + o->len + 2);
+	at = o->buf + o->len + 2;
+	at[0] = 8 << 3; /* TracePacket.timestamp, a varint */
+	len = 1 + put_varint(at + 1, seq__time(q, ts));
+	/* All of it, since copying a constant length is quicker. */
+	memcpy(at + len, t->bytes, sizeof(t->bytes));
+	len += t->len;
 	o->len += put_frame(o->buf + o->len, len) + len;
 }
 

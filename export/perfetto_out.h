@@ -68,6 +68,13 @@ struct pf_event {
 	bool told_anew;
 };
 
+/* The rest of a span's packet behind its time, kept for the next span like it. */
+struct pf_tail {
+	uint32_t seq, name, category, source;
+	uint8_t type, len, bytes[46];
+};
+#define PF_TAILS 2048 /* a power of two */
+
 struct pf_out {
 	const struct session *s;
 	struct outfile *out;
@@ -75,6 +82,7 @@ struct pf_out {
 	size_t len, cap;
 	uint8_t *packed; /* the same, deflated; NULL: as they are */
 	size_t packed_cap;
+	struct pf_tail *tails;
 	struct map64 *iids; /* sequence, kind, string id -> iid */
 	uint32_t n_seqs;
 	struct pf_event ev;
