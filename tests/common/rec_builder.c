@@ -258,6 +258,11 @@ void rec__loss(struct rec *b, uint16_t cause, uint64_t records, uint64_t at_most
 	l->at_most = at_most;
 }
 
+struct loss_info *rec__loss_info(struct rec *b, size_t i)
+{
+	return &b->losses[i];
+}
+
 void rec__counts(struct rec *b, const struct count_info *c)
 {
 	b->counts = *c;

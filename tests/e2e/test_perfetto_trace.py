@@ -131,3 +131,25 @@ class PerfettoTrace(lib.Case):
         for what in ("slice .* layer conv2d", "flow .* submit -> .* dispatch", "slice .*:classify .* request",
                      "counter .* memory%20in%20use"):
             self.assertGreater(sum(bool(re.match(what, line)) for line in expected), 10, what)
+
+    @lib.needs_root
+    def test_losses_of_a_live_process_are_seen_where_it_lost_them(self):
+        target = self.target("spans_mt_simple", "--threads", 2, "--instants", 100_000, "--stay")
+        recorder = self.record("-p", target.pid, "--ring-size", "64K", "--format", "perfetto")
+        # A stopped reader: the ring fills whatever the machine's speed.
+        recorder.signal(lib.signal.SIGSTOP)
+        said = target.run(120)
+        recorder.signal(lib.signal.SIGCONT)
+        result = recorder.stop(120)
+        lost = result.info().lost
+        self.assertGreater(lost, 0)
+        bad, (rows, told) = trace_processor.ask(
+            recorder.path("trace.pftrace"),
+            "select count(*) as n from slice join thread_track on thread_track.id = track_id",
+            """select s.name, p.pid from slice s join track t on t.id = s.track_id
+               left join process_track pt on pt.id = t.id left join process p using (upid)
+               where t.name = 'records lost' order by p.pid""")
+        self.assertEqual([(b["name"], b["value"]) for b in bad], [("traced_buf_trace_writer_packet_loss", str(lost))])
+        self.assertEqual(int(rows[0]["n"]) + lost, said["total"])
+        self.assertEqual(told, [{"name": f"records lost: {lost}", "pid": None},
+                                {"name": f"records lost: {lost}", "pid": str(target.pid)}])

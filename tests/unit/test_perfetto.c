@@ -569,6 +569,27 @@ static void losses_are_seen_in_four_places(void **state)
 	packets__free(&p);
 }
 
+/* A recorder tells them as a whole, by CPU, and by process: they are the same records. */
+static void losses_told_several_times_count_once(void **state)
+{
+	struct world *w = *state;
+	struct packets p;
+
+	rec__loss(w->b, LOSS_RING_FULL, 42, 0);
+	rec__loss(w->b, LOSS_RING_FULL, 30, 0);
+	rec__loss_info(w->b, 1)->cpu = 0;
+	rec__loss(w->b, LOSS_RING_FULL, 12, 0);
+	rec__loss_info(w->b, 2)->cpu = 1;
+	rec__loss(w->b, LOSS_RING_FULL, 42, 0);
+	rec__loss_info(w->b, 3)->process = w->server;
+	rec__span(w->b, w->main, 1000, 100, "a");
+	p = unpack(w->b);
+	assert_int_equal(attribute(&p, "clika.loss.records"), 42);
+	assert_non_null(named_track(&p, "records lost", 1));
+	assert_int_equal(named_track(&p, "records lost", 1)->parent_uuid, process_track(&p, 0)->uuid);
+	packets__free(&p);
+}
+
 static void an_empty_recording_is_a_valid_trace(void **state)
 {
 	struct world *w = *state;
@@ -720,6 +741,7 @@ int main(int argc, char **argv)
 		TEST(the_same_recording_gives_the_same_bytes),
 		TEST(losses_are_written_also_when_there_are_none),
 		TEST(losses_are_seen_in_four_places),
+		TEST(losses_told_several_times_count_once),
 		TEST(an_empty_recording_is_a_valid_trace),
 		TEST(a_span_without_arguments_takes_little_room),
 		cmocka_unit_test(random_recordings_show_exactly_what_was_recorded),
