@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/args.h"
 
+#include "export/digits.h"
 #include "export/json_emit.h"
 
 #include <math.h>
@@ -30,14 +31,19 @@ static void put_double(struct buf *out, double v)
 
 static void put_number(struct buf *out, const struct event_arg *a)
 {
-	if (a->type == ARG_I64)
-		buf__printf(out, "%lld", (long long)a->i);
-	else if (a->type == ARG_U64)
-		buf__printf(out, "%llu", (unsigned long long)a->u);
-	else if (a->type == ARG_F64 && isfinite(a->f))
+	char text[24], *end = text + sizeof(text), *p;
+	bool minus = a->type == ARG_I64 && a->i < 0;
+
+	if (a->type == ARG_I64 || a->type == ARG_U64) {
+		p = digits__u64(end, minus ? 0 - a->u : a->u);
+		if (minus)
+			*--p = '-';
+		buf__append(out, p, (size_t)(end - p));
+	} else if (a->type == ARG_F64 && isfinite(a->f)) {
 		put_double(out, a->f);
-	else
+	} else {
 		buf__append(out, "null", 4);
+	}
 }
 
 void args__json(struct buf *out, const struct session *s, const struct event *ev)

@@ -6,6 +6,7 @@
 #include "export/exporter.h"
 
 #include "export/args.h"
+#include "export/digits.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -167,14 +168,10 @@ static void put_args(struct csv *c, const struct event *ev)
 
 static void put_u64(struct buf *row, uint64_t v)
 {
-	char text[21], *p = text + sizeof(text);
+	char text[24], *end = text + sizeof(text), *p = digits__u64(end - 1, v);
 
-	*--p = ',';
-	do {
-		*--p = (char)('0' + v % 10);
-		v /= 10;
-	} while (v);
-	buf__append(row, p, (size_t)(text + sizeof(text) - p));
+	end[-1] = ',';
+	buf__append(row, p, (size_t)(end - p));
 }
 
 static int csv__item(void *state, const struct item *it)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/firefox_parts.h"
 
+#include "export/digits.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,11 +30,12 @@ static void pair_bool(struct json *j, const char *key, bool value)
 
 void firefox__ms(struct json *j, uint64_t ns)
 {
-	char text[32];
-	int n = snprintf(text, sizeof(text), "%llu.%06llu", (unsigned long long)(ns / 1000000),
-			 (unsigned long long)(ns % 1000000));
+	char text[32], *end = text + sizeof(text), *p;
 
-	json__raw(j, text, (size_t)n);
+	p = digits__padded(end, ns % 1000000, 6);
+	*--p = '.';
+	p = digits__u64(p, ns / 1000000);
+	json__raw(j, p, (size_t)(end - p));
 }
 
 /* --- strings ---------------------------------------------------------------------------------------- */

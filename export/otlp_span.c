@@ -2,6 +2,7 @@
 #include "export/otlp_span.h"
 
 #include "export/args.h"
+#include "export/digits.h"
 #include "export/stacks.h"
 
 #include <errno.h>
@@ -17,9 +18,12 @@ enum { KIND_INTERNAL = 1, KIND_SERVER = 2 };
 /* 64-bit numbers are text in this JSON, since readers keep numbers as doubles. */
 static void put_u64_text(struct json *j, uint64_t v)
 {
-	char text[24];
+	char text[24], *end = text + sizeof(text), *p;
 
-	json__raw(j, text, (size_t)snprintf(text, sizeof(text), "\"%llu\"", (unsigned long long)v));
+	*--end = '"';
+	p = digits__u64(end, v);
+	*--p = '"';
+	json__raw(j, p, (size_t)(end + 1 - p));
 }
 
 static void pair_u64_text(struct json *j, const char *key, uint64_t v)
@@ -136,23 +140,23 @@ static uint64_t id_of(const struct ot_writer *w, struct ot_ref r, uint64_t salt)
 
 static void put_trace_id(struct ot_writer *w, struct ot_ref r)
 {
-	char text[40];
-	int n = snprintf(text, sizeof(text), "\"%016llx%016llx\"",
-			 (unsigned long long)id_of(w, r, 0x74726163),
-			 (unsigned long long)id_of(w, r, 0x65696400));
+	char text[34];
 
+	text[0] = text[33] = '"';
+	digits__hex16(text + 1, id_of(w, r, 0x74726163));
+	digits__hex16(text + 17, id_of(w, r, 0x65696400));
 	json__key(&w->j, "traceId");
-	json__raw(&w->j, text, (size_t)n);
+	json__raw(&w->j, text, sizeof(text));
 }
 
 static void put_span_id(struct ot_writer *w, const char *key, struct ot_ref r)
 {
-	char text[24];
-	int n = snprintf(text, sizeof(text), "\"%016llx\"",
-			 (unsigned long long)id_of(w, r, 0x7370616e));
+	char text[18];
 
+	text[0] = text[17] = '"';
+	digits__hex16(text + 1, id_of(w, r, 0x7370616e));
 	json__key(&w->j, key);
-	json__raw(&w->j, text, (size_t)n);
+	json__raw(&w->j, text, sizeof(text));
 }
 
 /* --- spans ------------------------------------------------------------------------------------------- */
@@ -196,10 +200,24 @@ static void attributes_open(struct ot_writer *w)
 	json__array(&w->j);
 }
 
+/* The same in each span of the thread, so made once. */
 static void put_thread(struct ot_writer *w, const struct track *t)
 {
-	attr_u64(&w->j, "thread.id", t->tid);
-	attr_cstr(&w->j, "thread.name", t->name);
+	struct buf *b = &w->threads[t->index];
+	struct json j;
+
+	if (!b->len) {
+		json__init(&j, NULL);
+		attr_u64(&j, "thread.id", t->tid);
+		attr_cstr(&j, "thread.name", t->name);
+		buf__append(b, j.b.data, j.b.len);
+		w->j.err = w->j.err ? w->j.err : j.err;
+		json__free(&j);
+	}
+	if (buf__error(b))
+		w->j.err = -ENOMEM;
+	else
+		json__raw(&w->j, (const char *)b->data, b->len);
 }
 
 static void put_source(struct ot_writer *w, const struct event *ev)
@@ -217,9 +235,12 @@ static void put_source(struct ot_writer *w, const struct event *ev)
 
 static void put_category(struct ot_writer *w, const struct event *ev)
 {
-	if (ev->cat)
-		attr_str(&w->j, "clika.category", session__str(w->s, ev->cat),
-			 strpool__len(session__names(w->s), ev->cat));
+	if (!ev->cat)
+		return;
+	key_cstr(&w->j, "clika.category");
+	attribute_open(&w->j, "stringValue");
+	json_names__put(&w->names, &w->j, ev->cat);
+	attribute_close(&w->j);
 }
 
 void ot_writer__thread_span(struct ot_writer *w, const struct item *it,
@@ -433,12 +454,20 @@ int ot_writer__init(struct ot_writer *w, const struct session *s, const struct e
 	w->seed = seed_of(s, m);
 	w->realtime = m->created_realtime;
 	json__init(&w->j, NULL);
+	w->threads = calloc(session__n_tracks(s) + 1, sizeof(*w->threads));
+	if (!w->threads)
+		return -ENOMEM;
 	w->no_clock = !w->realtime && !session__realtime(s, session__end(s));
 	return json_names__init(&w->names, s);
 }
 
 void ot_writer__free(struct ot_writer *w)
 {
+	size_t i;
+
+	for (i = 0; w->threads && i < session__n_tracks(w->s); i++)
+		buf__free(&w->threads[i]);
+	free(w->threads);
 	json_names__free(&w->names);
 	json__free(&w->j);
 }

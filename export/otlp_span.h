@@ -11,9 +11,10 @@ struct ot_writer {
 	const struct session *s;
 	struct json j; /* the span that is being written */
 	struct json_names names;
-	uint64_t seed;     /* ids of different recordings differ */
-	uint64_t realtime; /* without anchors: of the begin of the recording */
-	bool no_clock;     /* nothing tells the wall-clock time */
+	struct buf *threads; /* by track: its attributes */
+	uint64_t seed;       /* ids of different recordings differ */
+	uint64_t realtime;   /* without anchors: of the begin of the recording */
+	bool no_clock;       /* nothing tells the wall-clock time */
 	bool args;
 };
 
