@@ -6,7 +6,7 @@
 #ifndef CLIKA_EXPORT_EXPORTER_H
 #define CLIKA_EXPORT_EXPORTER_H
 
-#include "user/session/session.h"
+#include "user/session/stats.h"
 
 struct export_opts {
 	size_t sz;             /* sizeof(struct export_opts): grows compatibly */
@@ -23,11 +23,15 @@ struct exporter_ops {
 	const char *file;    /* "chrome_trace.json": name in an output folder */
 	const char *summary; /* one line for --help */
 	bool standard;       /* part of the standard set */
-	/* State is the exporter's own. open() may write a head; item() sees every item of the walk;
-	 * close() writes the rest (session__counts() is complete then). free() always follows. */
+	/* State is the exporter's own. open() may write a head; item() sees every item of the walk
+	 * (NULL: wants none); close() writes the rest (session__counts() is complete then). free()
+	 * always follows. */
 	int (*open)(struct session *s, struct outfile *out, const struct export_opts *o,
 		    void **state, struct clika_error *err);
 	int (*item)(void *state, const struct item *it);
+	/* NULL, or: wants what all items add up to. It is added up once for all jobs and given
+	 * between the walk and close(); it lives until free() is over. */
+	void (*stats)(void *state, const struct stats *st);
 	int (*close)(void *state, struct clika_error *err);
 	void (*free)(void *state);
 };

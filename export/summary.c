@@ -16,25 +16,21 @@ static int summary__open(struct session *s, struct outfile *out, const struct ex
 	m->s = s;
 	m->top = o->top ? o->top : 30;
 	text_out__init(&m->t, out, o->columns ? o->columns : 100);
-	if (stats__new(s, &m->st))
-		return error__set(err, -ENOMEM, "out of memory");
 	return 0;
 }
 
-static int summary__item(void *state, const struct item *it)
+static void summary__stats(void *state, const struct stats *st)
 {
 	struct summary *m = state;
 
-	return stats__item(m->st, it);
+	m->st = st;
 }
 
 static int summary__close(void *state, struct clika_error *err)
 {
 	struct summary *m = state;
-	int code = stats__finish(m->st);
 
-	if (code)
-		return error__set(err, code, "out of memory");
+	(void)err;
 	summary__headline(m);
 	summary__recorded(m);
 	summary__warnings(m);
@@ -52,7 +48,6 @@ static void summary__free(void *state)
 {
 	struct summary *m = state;
 
-	stats__free(m->st);
 	text_out__free(&m->t);
 	free(m);
 }
@@ -63,7 +58,7 @@ const struct exporter_ops exporter_summary = {
 	.summary = "text: time by operation, threads, waiting, requests, memory, losses",
 	.standard = true,
 	.open = summary__open,
-	.item = summary__item,
+	.stats = summary__stats,
 	.close = summary__close,
 	.free = summary__free,
 };

@@ -9,7 +9,7 @@
 
 struct summary {
 	struct session *s;
-	struct stats *st;
+	const struct stats *st; /* after the walk */
 	struct text_out t;
 	unsigned int top; /* rows of a table */
 };

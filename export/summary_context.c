@@ -192,32 +192,43 @@ out:
 	free(sorted);
 }
 
+/* Pools that only took memory from their device have handed nothing out. */
+static bool handed_out(const struct pool_stats *p)
+{
+	return p->allocs || p->frees;
+}
+
 static void put_pools(struct summary *m)
 {
 	static const char *const titles[] = { "allocations", "bytes", "peak", "now" };
 	static const unsigned int widths[] = { 11, 9, 9, 9 };
 	char cells[4][TEXT_CELL];
 	struct text_table tab;
-	size_t i, n = 0;
+	size_t i, n = 0, named = 0, shown = 0;
 
-	for (i = 0; i < m->st->n_pools; i++)
-		n += m->st->pools[i].pool != 0;
-	if (!n)
+	for (i = 0; i < m->st->n_pools; i++) {
+		n += handed_out(&m->st->pools[i]);
+		named += handed_out(&m->st->pools[i]) && m->st->pools[i].pool;
+	}
+	if (!named)
 		return;
 	text_out__line(&m->t, "%s", "");
 	text_table__begin(&tab, &m->t, "by pool or tag", titles, widths, ARRAY_SIZE(widths));
-	for (i = 0; i < m->st->n_pools && i < m->top; i++) {
+	for (i = 0; i < m->st->n_pools && shown < m->top; i++) {
 		const struct pool_stats *p = &m->st->pools[i];
 		const char *name = p->pool ? session__str(m->s, p->pool) : "(none)";
 
+		if (!handed_out(p))
+			continue;
+		shown++;
 		text__count(cells[0], p->allocs);
 		text__bytes(cells[1], p->alloc_bytes);
 		text__signed_bytes(cells[2], p->peak);
 		text__signed_bytes(cells[3], p->current);
 		text_table__row(&tab, name, strlen(name), (const char(*)[TEXT_CELL])cells);
 	}
-	if (m->st->n_pools > m->top)
-		text_out__line(&m->t, "... and %zu more", m->st->n_pools - m->top);
+	if (n > shown)
+		text_out__line(&m->t, "... and %zu more", n - shown);
 }
 
 void summary__memory(struct summary *m)

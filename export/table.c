@@ -18,23 +18,16 @@ extern const struct exporter_ops exporter_otlp;
 extern const struct exporter_ops exporter_csv;
 
 const struct exporter_ops *const exporters[] = {
-	&exporter_chrome,
-	&exporter_perfetto,
-	&exporter_summary,
-	&exporter_pprof,
-	&exporter_folded,
-	&exporter_flamegraph,
-	&exporter_speedscope,
-	&exporter_firefox,
-	&exporter_kineto,
-	&exporter_otlp,
-	&exporter_csv,
-	NULL,
+	&exporter_chrome, &exporter_perfetto,   &exporter_summary,    &exporter_pprof,
+	&exporter_folded, &exporter_flamegraph, &exporter_speedscope, &exporter_firefox,
+	&exporter_kineto, &exporter_otlp,       &exporter_csv,        NULL,
 };
 
 void export_opts__init(struct export_opts *o)
 {
-	*o = (struct export_opts){ .sz = sizeof(*o), .stack_args = true, .columns = 100, .top = 30 };
+	*o = (struct export_opts){
+		.sz = sizeof(*o), .stack_args = true, .columns = 100, .top = 30
+	};
 }
 
 const struct exporter_ops *exporter__find(const char *format)
@@ -58,6 +51,7 @@ struct run {
 struct fan {
 	struct run *runs;
 	size_t n;
+	struct stats *stats; /* shared; NULL: nobody wants them */
 };
 
 static void run__fail(struct run *r, int code)
@@ -69,19 +63,62 @@ static void run__fail(struct run *r, int code)
 		error__set(&r->why, code, "cannot write %s: %s", r->ops->file, strerror(-code));
 }
 
+static void fan__fail_stats(struct fan *f, int code)
+{
+	size_t i;
+
+	for (i = 0; i < f->n; i++)
+		if (f->runs[i].open && f->runs[i].ops->stats)
+			run__fail(&f->runs[i], code);
+	stats__free(f->stats);
+	f->stats = NULL;
+}
+
+static void fan__want_stats(struct fan *f, struct session *s)
+{
+	size_t i;
+	int code;
+
+	for (i = 0; i < f->n; i++)
+		if (f->runs[i].open && f->runs[i].ops->stats)
+			break;
+	if (i == f->n)
+		return;
+	code = stats__new(s, &f->stats);
+	if (code)
+		fan__fail_stats(f, code);
+}
+
+static void fan__give_stats(struct fan *f, int walk_err)
+{
+	size_t i;
+	int code;
+
+	if (!f->stats || walk_err)
+		return;
+	code = stats__finish(f->stats);
+	if (code)
+		fan__fail_stats(f, code);
+	for (i = 0; i < f->n; i++)
+		if (f->runs[i].open && f->runs[i].ops->stats)
+			f->runs[i].ops->stats(f->runs[i].state, f->stats);
+}
+
 /* A job that failed gets nothing more; the walk goes on while any other wants items. */
 static int fan__item(void *ctx, const struct item *it)
 {
 	struct fan *f = ctx;
 	size_t i, left = 0;
-	int err = 0;
+	int err = f->stats ? stats__item(f->stats, it) : 0;
 
+	if (err)
+		fan__fail_stats(f, err);
 	for (i = 0; i < f->n; i++) {
 		struct run *r = &f->runs[i];
 
 		if (!r->open)
 			continue;
-		err = r->ops->item(r->state, it);
+		err = r->ops->item ? r->ops->item(r->state, it) : 0;
 		if (err)
 			run__fail(r, err);
 		left += r->open;
@@ -113,7 +150,7 @@ int exporter__run(struct session *s, struct export_job *jobs, size_t n, const st
 		  struct clika_error *err)
 {
 	struct run *runs = calloc(n ? n : 1, sizeof(*runs));
-	struct fan fan = { runs, n };
+	struct fan fan = { runs, n, NULL };
 	struct export_opts defaults;
 	int code, first = 0;
 	size_t i;
@@ -134,7 +171,9 @@ int exporter__run(struct session *s, struct export_job *jobs, size_t n, const st
 		else
 			runs[i].open = true;
 	}
+	fan__want_stats(&fan, s);
 	code = session__walk(s, fan__item, &fan);
+	fan__give_stats(&fan, code);
 	for (i = 0; i < n; i++) {
 		run__finish(&runs[i], &jobs[i], code);
 		if (runs[i].err && !first) {
@@ -142,6 +181,7 @@ int exporter__run(struct session *s, struct export_job *jobs, size_t n, const st
 			error__set(err, first, "%s", runs[i].why.msg);
 		}
 	}
+	stats__free(fan.stats);
 	free(runs);
 	return first;
 }

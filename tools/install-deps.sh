@@ -19,12 +19,6 @@ esac
 clang_major=$(clang -dumpversion 2>/dev/null | cut -d. -f1 || true)
 : "${clang_major:=14}"
 
-# On x86 the markers are also compiled for arm64, and run in an emulator.
-arm64=
-[ "$(uname -m)" = x86_64 ] && arm64="test|cmd:aarch64-linux-gnu-gcc|gcc-aarch64-linux-gnu libc6-dev-arm64-cross|markers on arm64
-test|cmd:aarch64-linux-gnu-g++|g++-aarch64-linux-gnu|markers on arm64
-test|cmd:qemu-aarch64|qemu-user|markers on arm64"
-
 # set | found by | packages | why. "cmd:" a command, "hdr:" a header, "run:" a
 # command that works, "py:" a Python module, "rt:" a runtime library of clang
 table="
@@ -51,7 +45,6 @@ test|cmd:valgrind|valgrind|memory check of a live recording
 test|cmd:npm|npm nodejs|llama.cpp, the unmodified runtime of an end-to-end test
 test|py:ensurepip|python3-venv|writes that test's model
 fuzz|rt:fuzzer|libclang-rt-$clang_major-dev|make fuzz
-$arm64
 dev|cmd:clang-format|clang-format|make check-format
 dev|cmd:clang-tidy|clang-tidy|make check-tidy
 dev|cmd:mandoc|mandoc|checks manual pages

@@ -2,6 +2,7 @@
 #include "user/session/histogram.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +65,33 @@ int histogram__add(struct histogram *h, uint64_t value)
 	h->count++;
 	if (__builtin_add_overflow(h->sum, value, &h->sum))
 		h->sum = UINT64_MAX;
+	if (__builtin_add_overflow(h->squares, (unsigned __int128)value * value, &h->squares))
+		h->squares = ~(unsigned __int128)0;
+	return 0;
+}
+
+int histogram__merge(struct histogram *h, const struct histogram *other)
+{
+	size_t i, from;
+	int err;
+
+	if (!other->count)
+		return 0;
+	err = cover(h, other->first);
+	if (!err)
+		err = cover(h, other->first + other->n - 1u);
+	if (err)
+		return err;
+	from = (size_t)(other->first - h->first) * SUB;
+	for (i = 0; i < (size_t)other->n * SUB; i++)
+		h->buckets[from + i] += other->buckets[i];
+	h->min = h->count && h->min < other->min ? h->min : other->min;
+	h->max = h->max > other->max ? h->max : other->max;
+	h->count += other->count;
+	if (__builtin_add_overflow(h->sum, other->sum, &h->sum))
+		h->sum = UINT64_MAX;
+	if (__builtin_add_overflow(h->squares, other->squares, &h->squares))
+		h->squares = ~(unsigned __int128)0;
 	return 0;
 }
 
@@ -92,6 +120,17 @@ uint64_t histogram__quantile(const struct histogram *h, unsigned int permille)
 uint64_t histogram__mean(const struct histogram *h)
 {
 	return h->count ? h->sum / h->count : 0;
+}
+
+uint64_t histogram__stddev(const struct histogram *h)
+{
+	long double n = (long double)h->count, mean, variance;
+
+	if (h->count < 2)
+		return 0;
+	mean = (long double)h->sum / n;
+	variance = ((long double)h->squares - mean * (long double)h->sum) / (n - 1);
+	return variance > 0 ? (uint64_t)(sqrtl(variance) + 0.5L) : 0;
 }
 
 void histogram__free(struct histogram *h)

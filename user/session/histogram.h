@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Durations, counted in buckets of equal relative width: 64 to a power of two. A quantile is off
- * by at most 1/128 of its value (0.8 %), and exact below 128 ns; count, sum, least and greatest
- * are exact. Memory goes with the powers of two that occur, not with the values.
+ * by at most 1/128 of its value (0.8 %), and exact below 128 ns; count, sum, squares, least and
+ * greatest are exact. Memory goes with the powers of two that occur, not with the values.
  */
 #ifndef CLIKA_USER_SESSION_HISTOGRAM_H
 #define CLIKA_USER_SESSION_HISTOGRAM_H
@@ -11,6 +11,7 @@
 
 struct histogram {
 	uint64_t count, sum, min, max; /* sum stops at UINT64_MAX */
+	unsigned __int128 squares;     /* sum of them; stops at its greatest value */
 	uint64_t *buckets;             /* of the octaves [first, first + n) */
 	uint8_t first, n;
 };
@@ -19,6 +20,9 @@ int histogram__add(struct histogram *h, uint64_t value); /* 0 or -ENOMEM */
 /* The value that @permille of a thousand do not exceed (nearest rank); 0 when empty. */
 uint64_t histogram__quantile(const struct histogram *h, unsigned int permille);
 uint64_t histogram__mean(const struct histogram *h);
+/* Of a sample: divided by one less than the count. 0 with fewer than two values. */
+uint64_t histogram__stddev(const struct histogram *h);
+int histogram__merge(struct histogram *h, const struct histogram *other); /* 0 or -ENOMEM */
 void histogram__free(struct histogram *h);
 
 #endif

@@ -47,7 +47,7 @@ struct lanes { /* of one (process, name) */
 
 struct request {
 	struct id_entry e;
-	uint64_t key, mask, units, first_ns;
+	uint64_t key, mask, units, first_ns, last_ns, served_ns;
 	struct walk_track *wt;
 	struct event ev; /* of its begin, without arguments */
 	struct cause cause;
@@ -372,6 +372,8 @@ static void request__item(const struct walk *w, const struct request *r, struct 
 	it->since_begin_ns = w->now - r->ev.ts;
 	it->first_ns = r->first_ns;
 	it->units = r->units;
+	it->served_ns = r->served_ns;
+	it->last_ns = r->last_ns;
 	it->lane = r->lane.index;
 	it->lane_key = r->lane.key;
 }
@@ -420,7 +422,7 @@ static int request_begin(struct walk *w, struct walk_track *wt, const struct eve
 	r->key = ++w->n_requests;
 	r->wt = wt;
 	r->ev = without_args(ev);
-	r->first_ns = UINT64_MAX;
+	r->first_ns = r->last_ns = r->served_ns = UINT64_MAX;
 	r->cause = sent_here(w, wt);
 	r->mask = span__point_mask(w, wt) | walk__late(w, LATE_REQUEST, r->key);
 	r->shown = walk__shows(w, wt, r->mask) && walk__shows_name(w, ev->name);
@@ -435,10 +437,23 @@ static int request_begin(struct walk *w, struct walk_track *wt, const struct eve
 	return walk__emit(w, &it);
 }
 
+/* The spans that are open where the first output (or the end) is marked serve the request; those
+ * around that were open when it began serve more than this one. */
+static void request__served(struct request *r, const struct walk_track *wt)
+{
+	const struct span_node *n;
+
+	if (r->served_ns != UINT64_MAX || r->first_ns != UINT64_MAX)
+		return;
+	for (n = wt->top; n && n->pub.ev.ts >= r->ev.ts; n = n->up)
+		r->served_ns = n->pub.ev.ts - r->ev.ts;
+}
+
 static void request__add(const struct walk *w, struct request *r, const struct event *ev)
 {
+	r->last_ns = w->now - r->ev.ts;
 	if (r->first_ns == UINT64_MAX)
-		r->first_ns = w->now - r->ev.ts;
+		r->first_ns = r->last_ns;
 	if (ev->kind == EV_REQUEST_OUTPUT && __builtin_add_overflow(r->units, ev->value, &r->units))
 		r->units = UINT64_MAX;
 }
@@ -456,7 +471,7 @@ static int request_orphan(struct walk *w, struct walk_track *wt, const struct ev
 	walk__item(w, wt, IT_REQUEST, ev, mask, &it);
 	it.request_key = key;
 	it.request_name = ev->name;
-	it.since_begin_ns = it.first_ns = UINT64_MAX;
+	it.since_begin_ns = it.first_ns = it.last_ns = it.served_ns = UINT64_MAX;
 	w->s->counts.orphan_ends += ev->kind == EV_REQUEST_END;
 	span__had_point(wt); /* without a begin it can only be shown as an instant */
 	return walk__emit(w, &it);
@@ -472,6 +487,7 @@ static int request_event(struct walk *w, struct walk_track *wt, const struct eve
 	if (!r)
 		return request_orphan(w, wt, ev);
 	served(w, wt, r->cause, r->ev.ts);
+	request__served(r, wt);
 	if (ev->kind == EV_REQUEST_END)
 		return request__end(w, r, wt, ev);
 	request__add(w, r, ev);

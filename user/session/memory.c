@@ -6,8 +6,9 @@
 
 struct block {
 	struct id_entry e; /* domain: device */
-	uint64_t bytes, ts;
-	uint32_t pool;
+	uint64_t bytes, ts, captures;
+	uint32_t pool, name, cat;
+	bool in_span, shown;
 };
 
 struct id_table *memory__new_blocks(size_t n_processes)
@@ -36,13 +37,29 @@ static int64_t clamp_bytes(uint64_t bytes)
 	return bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
 }
 
-static int take(struct walk *w, struct id_table *blocks, const struct event *ev, uint32_t process,
-		int64_t *sum)
+static void tell_block(const struct block *k, struct item *it)
 {
+	it->alloc_ts = k->ts;
+	it->alloc_pool = k->pool;
+	it->alloc_name = k->name;
+	it->alloc_cat = k->cat;
+	it->alloc_in_span = k->in_span;
+	it->alloc_shown = k->shown;
+	it->alloc_captures = k->captures;
+}
+
+static int take(struct walk *w, struct id_table *blocks, uint32_t process, int64_t *sum,
+		struct item *it, bool shown)
+{
+	const struct event *ev = it->ev;
 	struct block *k = id_table__get(blocks, process, ev->aux, ev->id);
 
+	it->bytes = ev->value;
 	if (k) { /* was freed unseen: nobody hands out the same memory twice */
 		sum__add(sum, -clamp_bytes(k->bytes));
+		it->replaced = true;
+		it->replaced_bytes = k->bytes;
+		tell_block(k, it);
 	} else {
 		if (id_table__count(blocks) >= MAX_BLOCKS_ALIVE) {
 			id_table__del(blocks, id_table__oldest(blocks));
@@ -54,23 +71,26 @@ static int take(struct walk *w, struct id_table *blocks, const struct event *ev,
 	}
 	k->bytes = ev->value;
 	k->ts = ev->ts;
+	k->captures = it->captures;
 	k->pool = ev->pool;
+	k->in_span = it->span;
+	k->name = it->span ? it->span->ev.name : 0;
+	k->cat = it->span ? it->span->ev.cat : 0;
+	k->shown = shown;
 	sum__add(sum, clamp_bytes(ev->value));
 	return 0;
 }
 
-static void give(struct id_table *blocks, const struct event *ev, uint32_t process, int64_t *sum,
-		 struct item *it)
+static void give(struct id_table *blocks, uint32_t process, int64_t *sum, struct item *it)
 {
-	struct block *k = id_table__get(blocks, process, ev->aux, ev->id);
+	struct block *k = id_table__get(blocks, process, it->ev->aux, it->ev->id);
 
 	if (!k) {
 		it->older = true;
 		return;
 	}
 	it->bytes = k->bytes;
-	it->alloc_ts = k->ts;
-	it->alloc_pool = k->pool;
+	tell_block(k, it);
 	sum__add(sum, -clamp_bytes(k->bytes));
 	id_table__del(blocks, k);
 }
@@ -85,6 +105,7 @@ int memory__event(struct walk *w, struct walk_track *wt, const struct event *ev)
 	struct balance *b;
 	struct item it;
 	int64_t *sum;
+	bool shown;
 	int err = 0;
 
 	if (walk__first_pass(w))
@@ -94,17 +115,16 @@ int memory__event(struct walk *w, struct walk_track *wt, const struct event *ev)
 		return -ENOMEM;
 	sum = pool ? &b->reserved : &b->current;
 	walk__item(w, wt, IT_MEMORY, ev, mask, &it);
-	if (ev->kind == EV_ALLOC || ev->kind == EV_RESERVE) {
-		it.bytes = ev->value;
-		err = take(w, blocks, ev, process, sum);
-	} else {
-		give(blocks, ev, process, sum, &it);
-	}
+	shown = walk__shows(w, wt, mask) && (!w->s->name_glob || it.span);
+	if (ev->kind == EV_ALLOC || ev->kind == EV_RESERVE)
+		err = take(w, blocks, process, sum, &it, shown);
+	else
+		give(blocks, process, sum, &it);
 	if (err)
 		return err;
 	it.current = b->current;
 	it.reserved = b->reserved;
-	if (!walk__shows(w, wt, mask) || (w->s->name_glob && !it.span))
+	if (!shown)
 		return 0;
 	w->s->counts.memory++;
 	return walk__emit(w, &it);

@@ -138,8 +138,16 @@ struct item {
 	uint64_t bytes;            /* of the block, also for frees; 0 = not known */
 	bool older;                /* freed, but allocated before the recording */
 	int64_t current, reserved; /* bytes in use / reserved by pools: process and device */
-	uint64_t alloc_ts;         /* frees: when it was allocated, 0 = not known */
-	uint32_t alloc_pool;       /* string id: frees: as the allocation says */
+	/* Of the block that a free gives back; of an allocation, of the block that had been there
+	 * and was freed unseen (replaced). All 0 when older. */
+	uint64_t alloc_ts;
+	uint32_t alloc_pool;            /* string id: as the allocation says */
+	uint32_t alloc_name, alloc_cat; /* string ids: of the span it was allocated in */
+	bool alloc_in_span;
+	bool alloc_shown;        /* the allocation was an item of this walk */
+	uint64_t alloc_captures; /* that it belonged to */
+	bool replaced;
+	uint64_t replaced_bytes;
 
 	/* IT_REQUEST: */
 	uint64_t request_key;    /* never 0 */
@@ -147,6 +155,10 @@ struct item {
 	uint64_t since_begin_ns; /* UINT64_MAX: begin not seen */
 	uint64_t first_ns;       /* begin to first output; UINT64_MAX: none yet */
 	uint64_t units;          /* output units so far */
+	/* Begin to the begin of the span that served it: the outermost one, open when the first
+	 * output (or else the end) was marked, that began later. UINT64_MAX: not known. */
+	uint64_t served_ns;
+	uint64_t last_ns;        /* begin to the last output; UINT64_MAX: none yet */
 	bool request_unfinished; /* an EV_REQUEST_END that nobody marked: closes what is open */
 };
 

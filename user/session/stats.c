@@ -10,12 +10,8 @@
 
 /* --- tables ---------------------------------------------------------------------------------- */
 
-/*
- * Index of @key in the table, a zeroed row when it is new (*@fresh). @rows and @n are the
- * table's members of struct stats. SIZE_MAX: out of memory.
- */
-static size_t row_of(struct stats *st, enum stats_table table, uint64_t key, void **rows, size_t *n,
-		     size_t bytes, bool *fresh)
+size_t stats__row(struct stats *st, enum stats_table table, uint64_t key, void **rows, size_t *n,
+		  size_t bytes, bool *fresh)
 {
 	struct stats_index *x = st->index;
 	uint64_t *at = map64__get(x->of[table], key);
@@ -39,47 +35,61 @@ static size_t row_of(struct stats *st, enum stats_table table, uint64_t key, voi
 	return (*n)++;
 }
 
-#define ROW(st, table, key, member, n, fresh)                                                      \
-	row_of(st, table, key, (void **)&(st)->member, &(st)->n, sizeof(*(st)->member), fresh)
-
-/* Also counts what did not fit: the sum of counts of all keys stays right. */
-static void add(uint64_t *sum, uint64_t v)
-{
-	if (__builtin_add_overflow(*sum, v, sum))
-		*sum = UINT64_MAX;
-}
-
 /* --- operations ------------------------------------------------------------------------------ */
 
-static struct op_stats *op_of(struct stats *st, const struct event *ev)
+static size_t type_of(struct stats *st, uint32_t cat)
 {
-	uint64_t key = (uint64_t)ev->name << 32 | ev->cat;
+	bool fresh;
+	size_t i = STATS_ROW(st, TABLE_TYPES, cat, types, n_types, &fresh);
+
+	if (i != SIZE_MAX && fresh)
+		st->types[i].cat = cat;
+	return i;
+}
+
+/* Beyond the limit all is one operation, which has no category. */
+size_t stats__op(struct stats *st, uint32_t name, uint32_t cat)
+{
+	uint64_t key = (uint64_t)name << 32 | cat;
 	bool fresh, other = false;
-	size_t i;
+	struct op_stats *op;
+	size_t i, type;
 
 	if (st->n_ops >= STATS_MAX_OPS && !map64__get(st->index->of[TABLE_OPS], key)) {
 		key = UINT64_MAX;
 		other = true;
 	}
-	i = ROW(st, TABLE_OPS, key, ops, n_ops, &fresh);
-	if (i == SIZE_MAX)
-		return NULL;
-	if (fresh && other)
-		st->ops[i].other = true;
-	else if (fresh)
-		st->ops[i].name = ev->name, st->ops[i].cat = ev->cat;
-	return &st->ops[i];
+	i = STATS_ROW(st, TABLE_OPS, key, ops, n_ops, &fresh);
+	if (i == SIZE_MAX || !fresh)
+		return i;
+	type = type_of(st, other ? 0 : cat);
+	if (type == SIZE_MAX)
+		return SIZE_MAX;
+	op = &st->ops[i];
+	op->type = (uint32_t)type;
+	op->other = other;
+	op->name = other ? 0 : name;
+	op->cat = other ? 0 : cat;
+	return i;
 }
 
-static bool inside_itself(const struct open_span *span)
+struct around { /* what a span lies in */
+	bool op, type;
+};
+
+static struct around look_around(const struct open_span *span)
 {
 	const struct open_span *p = span->parent;
+	struct around in = { false, false };
 	int i;
 
-	for (i = 0; p && i < RECURSION_LOOK; i++, p = p->parent)
-		if (p->ev.name == span->ev.name && p->ev.cat == span->ev.cat)
-			return true;
-	return false;
+	for (i = 0; p && i < RECURSION_LOOK && !in.op; i++, p = p->parent) {
+		if (p->ev.cat != span->ev.cat)
+			continue;
+		in.type = true;
+		in.op = p->ev.name == span->ev.name;
+	}
+	return in;
 }
 
 static void count_captures(struct stats *st, const struct item *it)
@@ -98,29 +108,99 @@ static void count_captures(struct stats *st, const struct item *it)
 			c->late++;
 		else if (it->ev->ts < c->capture->begin || it->ts > c->capture->end)
 			c->cut++;
-		add(&c->self_ns, it->self_ns);
+		stats__add(&c->self_ns, it->self_ns);
 	}
+}
+
+static int op__add(struct op_stats *op, const struct item *it, struct around in)
+{
+	if (!in.op)
+		stats__add(&op->total_ns, it->ev->dur);
+	stats__add(&op->self_ns, it->self_ns);
+	if (!op->dur.count || it->ev->ts < op->first)
+		op->first = it->ev->ts;
+	if (it->ts > op->last)
+		op->last = it->ts;
+	return histogram__add(&op->dur, it->ev->dur);
+}
+
+static struct op_stats *tag_op_of(struct stats *st, unsigned int tag, size_t op)
+{
+	uint64_t key = (uint64_t)tag << 32 | op;
+	bool fresh, other = st->ops[op].other;
+	struct op_stats *row;
+	size_t i;
+
+	if (st->n_tag_ops >= STATS_MAX_OPS && !map64__get(st->index->of[TABLE_TAG_OPS], key)) {
+		key = (uint64_t)tag << 32 | UINT32_MAX;
+		other = true;
+	}
+	i = STATS_ROW(st, TABLE_TAG_OPS, key, tag_ops, n_tag_ops, &fresh);
+	if (i == SIZE_MAX)
+		return NULL;
+	row = &st->tag_ops[i];
+	if (fresh) {
+		row->name = other ? 0 : st->ops[op].name;
+		row->cat = other ? 0 : st->ops[op].cat;
+		row->other = other;
+		row->tag = tag;
+	}
+	return row;
+}
+
+/* The operation by tags; with one tag for everything it is the operation itself. */
+static int count_tags(struct stats *st, const struct item *it, size_t op, struct around in)
+{
+	const struct stats_index *x = st->index;
+	uint64_t left = it->captures, tags = 0;
+	struct op_stats *row;
+	int err = 0;
+
+	for (; left; left &= left - 1)
+		tags |= 1ull << x->tag_of[__builtin_ctzll(left)];
+	for (; !err && tags; tags &= tags - 1) {
+		unsigned int tag = (unsigned int)__builtin_ctzll(tags);
+
+		st->tags[tag].spans++;
+		stats__add(&st->tags[tag].self_ns, it->self_ns);
+		if (x->one_tag)
+			continue;
+		row = tag_op_of(st, tag, op);
+		err = row ? op__add(row, it, in) : -ENOMEM;
+	}
+	return err;
 }
 
 static int span_end(struct stats *st, const struct item *it)
 {
-	struct op_stats *op = op_of(st, it->ev);
+	size_t i = stats__op(st, it->ev->name, it->ev->cat);
+	struct around in = look_around(it->span);
+	struct op_stats *op;
 	int err;
 
-	if (!op)
+	if (i == SIZE_MAX)
 		return -ENOMEM;
-	err = histogram__add(&op->dur, it->ev->dur);
+	op = &st->ops[i];
+	if (it->ev->src && !op->src)
+		op->src = it->ev->src;
+	else if (it->ev->src && it->ev->src != op->src)
+		op->more_srcs = true;
+	err = op__add(op, it, in);
 	if (err)
 		return err;
-	add(&op->self_ns, it->self_ns);
-	add(&st->self_ns, it->self_ns);
-	if (!inside_itself(it->span))
-		add(&op->total_ns, it->ev->dur);
+	if (!in.type)
+		stats__add(&st->types[op->type].total_ns, it->ev->dur);
+	stats__add(&st->self_ns, it->self_ns);
 	op->flags |= it->ev->flags;
 	op->unfinished += (it->ev->flags & EVS_UNFINISHED) != 0;
+	op->redacted += (it->ev->flags & EVS_REDACTED) != 0;
 	op->late += it->span->late;
 	count_captures(st, it);
-	return 0;
+	if (it->captures) {
+		err = count_tags(st, it, i, in);
+		op = &st->ops[i];
+	}
+	return !err && it->ev->nargs ? stats__args(st, op, it->ev) : err;
 }
 
 /* --- threads --------------------------------------------------------------------------------- */
@@ -151,7 +231,8 @@ static int span_begin(struct stats *st, const struct item *it)
 	struct thread_stats *t = &st->threads[it->track->index];
 	uint64_t end = it->ts + it->ev->dur, gap;
 
-	t->spans++;
+	if (!t->spans++)
+		t->first_begin = it->ts;
 	if (it->span->depth)
 		return 0;
 	t->busy_ns += observed_part(st->index, it->ts, end);
@@ -178,14 +259,14 @@ static int flow(struct stats *st, const struct item *it)
 
 	if (!it->flow_from)
 		return 0;
-	i = ROW(st, TABLE_WAITS, (uint64_t)it->ev->name << 32 | into, waits, n_waits, &fresh);
+	i = STATS_ROW(st, TABLE_WAITS, (uint64_t)it->ev->name << 32 | into, waits, n_waits, &fresh);
 	if (i == SIZE_MAX)
 		return -ENOMEM;
 	w = &st->waits[i];
 	w->name = it->ev->name;
 	w->into = into;
 	if (it->span) {
-		add(&w->ran_ns, it->span->ev.dur);
+		stats__add(&w->ran_ns, it->span->ev.dur);
 		w->ran++;
 	}
 	return histogram__add(&w->wait, it->flow_wait_ns);
@@ -196,7 +277,7 @@ static int async(struct stats *st, const struct item *it)
 	uint32_t name = it->async_begin->name;
 	struct async_stats *a;
 	bool fresh;
-	size_t i = ROW(st, TABLE_ASYNCS, name, asyncs, n_asyncs, &fresh);
+	size_t i = STATS_ROW(st, TABLE_ASYNCS, name, asyncs, n_asyncs, &fresh);
 
 	if (i == SIZE_MAX)
 		return -ENOMEM;
@@ -212,6 +293,12 @@ static int async(struct stats *st, const struct item *it)
 
 /* --- requests -------------------------------------------------------------------------------- */
 
+/* Until the last output, if there was one: what comes then is no more work for the request. */
+static uint64_t work_end(const struct item *it)
+{
+	return it->last_ns == UINT64_MAX ? it->since_begin_ns : it->last_ns;
+}
+
 static int request_ended(struct request_stats *r, const struct item *it)
 {
 	uint64_t rest;
@@ -226,13 +313,18 @@ static int request_ended(struct request_stats *r, const struct item *it)
 		if (!err && it->units > 1)
 			err = histogram__add(&r->per_unit, rest / (it->units - 1));
 	}
+	if (!err && it->served_ns != UINT64_MAX) {
+		err = histogram__add(&r->queued, it->served_ns);
+		if (!err)
+			err = histogram__add(&r->computed, work_end(it) - it->served_ns);
+	}
 	return err;
 }
 
 static int request(struct stats *st, const struct item *it)
 {
 	bool fresh, end = it->ev->kind == EV_REQUEST_END;
-	size_t i = ROW(st, TABLE_REQUESTS, it->request_name, requests, n_requests, &fresh);
+	size_t i = STATS_ROW(st, TABLE_REQUESTS, it->request_name, requests, n_requests, &fresh);
 	struct request_stats *r;
 
 	if (i == SIZE_MAX)
@@ -245,7 +337,7 @@ static int request(struct stats *st, const struct item *it)
 		if (++r->open > r->most)
 			r->most = r->open;
 	} else if (it->ev->kind == EV_REQUEST_OUTPUT) {
-		add(&r->units, it->ev->value);
+		stats__add(&r->units, it->ev->value);
 	}
 	if (!end)
 		return 0;
@@ -261,136 +353,10 @@ static int request(struct stats *st, const struct item *it)
 	return request_ended(r, it);
 }
 
-/* --- memory ---------------------------------------------------------------------------------- */
-
-static int64_t signed_bytes(uint64_t bytes)
-{
-	return bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
-}
-
-static int pool(struct stats *st, const struct item *it, size_t memory)
-{
-	bool alloc = it->ev->kind == EV_ALLOC, fresh;
-	uint32_t name = alloc ? it->ev->pool : it->alloc_pool;
-	struct pool_stats *p;
-	size_t i;
-
-	if (it->older) /* whose it was is not known */
-		return 0;
-	i = ROW(st, TABLE_POOLS, (uint64_t)memory << 32 | name, pools, n_pools, &fresh);
-	if (i == SIZE_MAX)
-		return -ENOMEM;
-	p = &st->pools[i];
-	p->memory = (uint32_t)memory;
-	p->pool = name;
-	if (alloc) {
-		p->allocs++;
-		add(&p->alloc_bytes, it->bytes);
-		if (__builtin_add_overflow(p->current, signed_bytes(it->bytes), &p->current))
-			p->current = INT64_MAX;
-		p->peak = p->current > p->peak ? p->current : p->peak;
-		return 0;
-	}
-	p->frees++;
-	add(&p->freed_bytes, it->bytes);
-	/* A block of before the window may be freed in it. */
-	p->current -= signed_bytes(it->bytes);
-	p->current = p->current < 0 ? 0 : p->current;
-	return 0;
-}
-
-static int alloc_or_free(struct stats *st, const struct item *it, struct memory_stats *m)
-{
-	bool alloc = it->ev->kind == EV_ALLOC;
-	struct op_stats *op = NULL;
-
-	if (it->span && !(op = op_of(st, &it->span->ev)))
-		return -ENOMEM;
-	if (alloc) {
-		m->allocs++;
-		add(&m->alloc_bytes, it->bytes);
-	} else {
-		m->frees++;
-		m->older_frees += it->older;
-		add(&m->freed_bytes, it->bytes);
-	}
-	if (op && alloc) {
-		op->allocs++;
-		add(&op->alloc_bytes, it->bytes);
-	} else if (op) {
-		op->frees++;
-		add(&op->freed_bytes, it->bytes);
-	}
-	return 0;
-}
-
-static void reserve_or_release(const struct item *it, struct memory_stats *m)
-{
-	if (it->ev->kind == EV_RESERVE) {
-		m->reserves++;
-		add(&m->reserved_bytes, it->bytes);
-	} else {
-		m->releases++;
-		add(&m->released_bytes, it->bytes);
-	}
-}
-
-static struct memory_stats *memory_of(struct stats *st, const struct track *t, uint32_t device,
-				      bool *fresh)
-{
-	size_t i =
-		ROW(st, TABLE_MEMORY, (uint64_t)t->process << 32 | device, memory, n_memory, fresh);
-	struct memory_stats *m;
-
-	if (i == SIZE_MAX)
-		return NULL;
-	m = &st->memory[i];
-	if (*fresh) {
-		m->track = t;
-		m->device = device;
-	}
-	return m;
-}
-
-static int memory(struct stats *st, const struct item *it)
-{
-	bool alloc = it->ev->kind == EV_ALLOC, fresh;
-	bool program = alloc || it->ev->kind == EV_FREE;
-	struct memory_stats *m = memory_of(st, it->track, it->ev->aux, &fresh);
-
-	if (!m)
-		return -ENOMEM;
-	if (!m->allocs && !m->frees && !m->reserves && !m->releases) {
-		m->baseline = it->current;
-		if (program)
-			m->baseline -= alloc ? signed_bytes(it->bytes) : -signed_bytes(it->bytes);
-		m->peak = m->baseline > 0 ? m->baseline : 0;
-		m->peak_at = it->ts;
-	}
-	m->current = it->current;
-	m->reserved = it->reserved;
-	if (m->current > m->peak) {
-		m->peak = m->current;
-		m->peak_at = it->ts;
-	}
-	if (m->reserved > m->reserved_peak)
-		m->reserved_peak = m->reserved;
-	if (!program) {
-		reserve_or_release(it, m);
-		return 0;
-	}
-	if (alloc_or_free(st, it, m))
-		return -ENOMEM;
-	return pool(st, it, (size_t)(m - st->memory));
-}
-
 /* --- the sink -------------------------------------------------------------------------------- */
 
 int stats__item(struct stats *st, const struct item *it)
 {
-	struct memory_stats *m;
-	bool fresh;
-
 	switch (it->kind) {
 	case IT_SPAN_BEGIN:
 		return span_begin(st, it);
@@ -402,16 +368,14 @@ int stats__item(struct stats *st, const struct item *it)
 	case IT_ASYNC_END:
 		return async(st, it);
 	case IT_MEMORY:
-		return memory(st, it);
+		return stats__memory(st, it);
 	case IT_REQUEST:
 		return request(st, it);
 	case IT_EVENT:
-		if (it->ev->kind != EV_DEVICE_NAME)
-			return 0;
-		m = memory_of(st, it->track, it->ev->aux, &fresh);
-		if (!m)
-			return -ENOMEM;
-		m->device_name = it->ev->name;
+		if (it->ev->kind == EV_DEVICE_NAME)
+			return stats__device_name(st, it);
+		if (it->ev->kind == EV_COUNTER_I64 || it->ev->kind == EV_COUNTER_F64)
+			return stats__counter(st, it);
 		return 0;
 	}
 	return 0;
@@ -449,6 +413,42 @@ static int plan_observed(struct stats *st)
 	return 0;
 }
 
+/* Of captures that share a bit it is known which there are, not which one something belongs to. */
+static int plan_captures(struct stats *st)
+{
+	size_t i, k, n = session__n_captures(st->s), bits = n, shared = SIZE_MAX;
+	struct stats_index *x = st->index;
+	const char *tag;
+
+	if (bits > WINDOW_CAPTURE_BITS) {
+		bits = WINDOW_CAPTURE_BITS;
+		shared = bits - 1;
+	}
+	st->captures = calloc(bits ? bits : 1, sizeof(*st->captures));
+	st->tags = calloc(bits ? bits : 1, sizeof(*st->tags));
+	if (!st->captures || !st->tags)
+		return -ENOMEM;
+	st->n_captures = shared == SIZE_MAX ? bits : shared;
+	x->known = st->n_captures < 64 ? (1ull << st->n_captures) - 1 : UINT64_MAX;
+	for (i = 0; i < bits; i++) {
+		st->captures[i].capture = session__capture(st->s, i);
+		tag = st->captures[i].capture->tag;
+		for (k = shared; k < n && tag; k++)
+			if (i == shared && strcmp(session__capture(st->s, k)->tag, tag))
+				tag = NULL;
+		for (k = 0; k < st->n_tags; k++)
+			if (tag ? st->tags[k].tag && !strcmp(st->tags[k].tag, tag)
+				: !st->tags[k].tag)
+				break;
+		if (k == st->n_tags)
+			st->tags[st->n_tags++].tag = tag;
+		st->tags[k].n_captures += i == shared ? n - shared : 1;
+		x->tag_of[i] = (uint8_t)k;
+	}
+	x->one_tag = st->n_tags == 1 && session__only_captures(st->s);
+	return 0;
+}
+
 int stats__new(struct session *s, struct stats **out)
 {
 	struct stats *st = calloc(1, sizeof(*st));
@@ -470,18 +470,27 @@ int stats__new(struct session *s, struct stats **out)
 		goto fail;
 	for (; st->n_threads < n; st->n_threads++)
 		st->threads[st->n_threads].track = session__track(s, st->n_threads);
-	n = session__n_captures(s);
-	n = n < WINDOW_CAPTURE_BITS ? n : WINDOW_CAPTURE_BITS;
-	st->captures = calloc(n ? n : 1, sizeof(*st->captures));
-	if (!st->captures || plan_observed(st))
+	if (plan_captures(st) || plan_observed(st))
 		goto fail;
-	for (; st->n_captures < n; st->n_captures++)
-		st->captures[st->n_captures].capture = session__capture(s, st->n_captures);
+	stats__plan_args(st);
 	*out = st;
 	return 0;
 fail:
 	stats__free(st);
 	return -ENOMEM;
+}
+
+static void ops__free(struct op_stats *ops, size_t n)
+{
+	size_t i;
+	int k;
+
+	for (i = 0; i < n; i++) {
+		histogram__free(&ops[i].dur);
+		for (k = 0; k < OP_TEXTS; k++)
+			free(ops[i].args.text[k]);
+	}
+	free(ops);
 }
 
 void stats__free(struct stats *st)
@@ -490,8 +499,10 @@ void stats__free(struct stats *st)
 
 	if (!st)
 		return;
-	for (i = 0; i < st->n_ops; i++)
-		histogram__free(&st->ops[i].dur);
+	ops__free(st->ops, st->n_ops);
+	ops__free(st->tag_ops, st->n_tag_ops);
+	for (i = 0; i < st->n_types; i++)
+		histogram__free(&st->types[i].dur);
 	for (i = 0; i < st->n_waits; i++)
 		histogram__free(&st->waits[i].wait);
 	for (i = 0; i < st->n_asyncs; i++)
@@ -500,6 +511,8 @@ void stats__free(struct stats *st)
 		histogram__free(&st->requests[i].latency);
 		histogram__free(&st->requests[i].first);
 		histogram__free(&st->requests[i].per_unit);
+		histogram__free(&st->requests[i].queued);
+		histogram__free(&st->requests[i].computed);
 	}
 	for (i = 0; i < st->n_warnings; i++)
 		free(st->warnings[i].text);
@@ -508,90 +521,22 @@ void stats__free(struct stats *st)
 	if (st->index)
 		free(st->index->observed);
 	free(st->index);
-	free(st->ops);
+	stats__free_memory(st);
+	free(st->types);
 	free(st->threads);
 	free(st->waits);
 	free(st->asyncs);
 	free(st->requests);
-	free(st->memory);
-	free(st->pools);
+	free(st->counters);
 	free(st->captures);
+	free(st->tags);
 	free(st->warnings);
 	free(st);
 }
 
-/* --- order ----------------------------------------------------------------------------------- */
-
-/* Sorting has no argument for the names, and results must not depend on how ids were given. */
-static int by_text(const struct strpool *names, uint32_t a, uint32_t b)
-{
-	return a == b ? 0 : strcmp(strpool__str(names, a), strpool__str(names, b));
-}
-
-#define LARGER_FIRST(a, b)                                                                         \
-	do {                                                                                       \
-		if ((a) != (b))                                                                    \
-			return (a) > (b) ? -1 : 1;                                                 \
-	} while (0)
-
-static int by_self(const void *a, const void *b, void *names)
-{
-	const struct op_stats *x = a, *y = b;
-	int c;
-
-	LARGER_FIRST(x->self_ns, y->self_ns);
-	LARGER_FIRST(x->dur.count, y->dur.count);
-	c = by_text(names, x->name, y->name);
-	return c ? c : by_text(names, x->cat, y->cat);
-}
-
-static int by_wait(const void *a, const void *b, void *names)
-{
-	const struct wait_stats *x = a, *y = b;
-	int c;
-
-	LARGER_FIRST(x->wait.sum, y->wait.sum);
-	c = by_text(names, x->name, y->name);
-	return c ? c : by_text(names, x->into, y->into);
-}
-
-static int by_async(const void *a, const void *b, void *names)
-{
-	const struct async_stats *x = a, *y = b;
-
-	LARGER_FIRST(x->dur.sum, y->dur.sum);
-	return by_text(names, x->name, y->name);
-}
-
-static int by_request(const void *a, const void *b, void *names)
-{
-	const struct request_stats *x = a, *y = b;
-
-	LARGER_FIRST(x->latency.sum, y->latency.sum);
-	return by_text(names, x->name, y->name);
-}
-
-static void sort(struct stats *st, void *rows, size_t n, size_t bytes,
-		 int (*compare)(const void *, const void *, void *))
-{
-	if (n)
-		qsort_r(rows, n, bytes, compare, (void *)(uintptr_t)session__names(st->s));
-}
-
 int stats__finish(struct stats *st)
 {
-	size_t i, used = 0;
+	int err = stats__order(st);
 
-	/* An operation that only allocated, and whose end the walk did not give, is none. */
-	for (i = 0; i < st->n_ops; i++)
-		if (st->ops[i].dur.count)
-			st->ops[used++] = st->ops[i];
-		else
-			histogram__free(&st->ops[i].dur);
-	st->n_ops = used;
-	sort(st, st->ops, st->n_ops, sizeof(*st->ops), by_self);
-	sort(st, st->waits, st->n_waits, sizeof(*st->waits), by_wait);
-	sort(st, st->asyncs, st->n_asyncs, sizeof(*st->asyncs), by_async);
-	sort(st, st->requests, st->n_requests, sizeof(*st->requests), by_request);
-	return stats__warn(st);
+	return err ? err : stats__warn(st);
 }
