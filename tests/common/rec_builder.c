@@ -239,6 +239,11 @@ void rec__capture(struct rec *b, uint64_t begin, uint64_t end, const char *tag)
 	c->tag = keep_str(b, tag);
 }
 
+struct capture_info *rec__capture_info(struct rec *b, size_t i)
+{
+	return &b->captures[i];
+}
+
 void rec__anchor(struct rec *b, uint64_t boottime, uint64_t realtime)
 {
 	struct clock_anchor *a = APPEND(b, anchors, n_anchors);

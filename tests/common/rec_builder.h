@@ -38,6 +38,7 @@ void rec__arg_f64(struct rec *b, const char *key, double v);
 void rec__arg_str(struct rec *b, const char *key, const char *s, size_t len);
 
 void rec__capture(struct rec *b, uint64_t begin, uint64_t end, const char *tag);
+struct capture_info *rec__capture_info(struct rec *b, size_t i); /* to change before open */
 void rec__anchor(struct rec *b, uint64_t boottime, uint64_t realtime);
 void rec__loss(struct rec *b, uint16_t cause, uint64_t records, uint64_t at_most);
 struct loss_info *rec__loss_info(struct rec *b, size_t i); /* to change before open */

@@ -324,6 +324,24 @@ static void a_request_shows_its_latency_and_its_first_output(void **state)
 		     "slice 100@1100:chat 1500 +0 d1 request output {clika_units=i3}");
 }
 
+static void windows_of_targets_are_rows_the_recorders_own_is_the_trace(void **state)
+{
+	struct world *w = *state;
+
+	rec__capture(w->b, 900, 3000, "default");
+	rec__capture(w->b, 1000, 2000, "warm");
+	rec__capture_info(w->b, 1)->process = w->server;
+	rec__capture(w->b, 1500, 2500, "hot \xff");
+	rec__capture_info(w->b, 2)->process = w->server;
+	rec__capture(w->b, 2000, 0, "open");
+	rec__capture_info(w->b, 3)->process = w->server;
+	rec__span(w->b, w->main, 1900, 200, "step");
+	assert_shows(w->b, "slice 100@1100/100 1900 +200 d0 - step {clika_cut=btrue}\n"
+			   "slice captures 1000 +1000 d0 capture warm {}\n"
+			   "slice captures 1500 +1000 d0 capture hot%20%EF%BF%BD {}\n"
+			   "slice captures 2000 +1000 d0 capture open {clika_unfinished=btrue}");
+}
+
 static void flows_join_the_spans_they_left_and_reached(void **state)
 {
 	struct world *w = *state;
@@ -586,7 +604,8 @@ static void losses_told_several_times_count_once(void **state)
 	p = unpack(w->b);
 	assert_int_equal(attribute(&p, "clika.loss.records"), 42);
 	assert_non_null(named_track(&p, "records lost", 1));
-	assert_int_equal(named_track(&p, "records lost", 1)->parent_uuid, process_track(&p, 0)->uuid);
+	assert_int_equal(named_track(&p, "records lost", 1)->parent_uuid,
+			 process_track(&p, 0)->uuid);
 	packets__free(&p);
 }
 
@@ -728,6 +747,7 @@ int main(int argc, char **argv)
 		TEST(what_is_too_deep_for_readers_is_left_out_and_counted),
 		TEST(async_spans_that_overlap_get_rows_of_their_own),
 		TEST(a_request_shows_its_latency_and_its_first_output),
+		TEST(windows_of_targets_are_rows_the_recorders_own_is_the_trace),
 		TEST(flows_join_the_spans_they_left_and_reached),
 		TEST(a_flow_into_a_span_that_began_earlier_keeps_its_direction),
 		TEST(many_flows_out_of_one_span_all_arrive),
