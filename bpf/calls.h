@@ -9,21 +9,17 @@ static __always_inline int call__hit(__u64 sp, __u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 ts = bpf_ktime_get_boot_ns();
-	struct wire_stats *st;
 	struct wire_call *c;
 	void *ring;
 
 	if (!admit(task))
 		return 0;
-	st = stats__mine();
 	ring = ring__mine();
-	if (!st || !ring)
+	if (!ring)
 		return 0;
-	stats__add(&st->emitted, 1);
 	c = bpf_ringbuf_reserve(ring, sizeof(*c), 0);
 	if (!c) {
-		loss__count(task->tgid, task->group_leader->start_boottime, (__u32)cookie + 1,
-			    WL_RING_FULL | 0x100, 1);
+		loss__single(task, (__u32)cookie + 1, WL_RING_FULL | 0x100);
 		return 0;
 	}
 	hdr__fill(&c->hdr, sizeof(*c), cookie & COOKIE_RETURN ? W_RETURN : W_CALL,
@@ -39,7 +35,6 @@ static __always_inline int call__hit(__u64 sp, __u64 cookie)
 	c->func = (__u32)cookie;
 	c->pad = 0;
 	ring__submit(ring, c);
-	stats__add(&st->recorded, 1);
 	return 0;
 }
 

@@ -20,8 +20,9 @@
 
 /* Set by the loader before loading. */
 const volatile __u32 cfg_rings __weak = 1;
-const volatile __u8 cfg_system __weak = 0; /* every process, not only the targets */
-const volatile __u8 cfg_follow __weak = 0; /* children of targets are targets */
+const volatile __u64 cfg_wake_bytes __weak = 0; /* fill of a ring that wakes the reader */
+const volatile __u8 cfg_system __weak = 0;      /* every process, not only the targets */
+const volatile __u8 cfg_follow __weak = 0;      /* children of targets are targets */
 const volatile __u8 cfg_has_uid __weak = 0;
 const volatile __u32 cfg_uid __weak = 0;
 const volatile __u64 cfg_cgroup __weak = 0;      /* id of a cgroup v2 folder, 0 = any */
@@ -70,6 +71,19 @@ struct {
 	__type(value, struct wire_target);
 } targets __weak SEC(".maps");
 
+/* The process that was admitted last on this CPU: most hits follow one of their own process. */
+struct admitted {
+	__u64 start;
+	__u32 tgid, gen;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct admitted);
+} last_admitted __weak SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 131072);
@@ -103,7 +117,7 @@ static __always_inline void task__fill(struct wire_task *t, struct task_struct *
 	t->tid = task->pid;
 	t->start = task->group_leader->start_boottime;
 	t->tstart = task->start_boottime;
-	t->exec_gen = (__u32)BPF_CORE_READ(task, self_exec_id);
+	t->exec_gen = (__u32)task->self_exec_id;
 	t->pad = 0;
 }
 
@@ -137,6 +151,17 @@ static __noinline int loss__count(__u32 tgid, __u64 start, __u32 probe, __u32 ca
 	return 0;
 }
 
+/* A record of one hit that found no room. Those that did are counted where they are read: a counter
+ * here would be a good part of a hit's cost. */
+static __always_inline void loss__single(struct task_struct *task, __u32 probe, __u32 cause_call)
+{
+	struct wire_stats *st = stats__mine();
+
+	if (st)
+		stats__add(&st->emitted, 1);
+	loss__count(task->tgid, task->group_leader->start_boottime, probe, cause_call, 1);
+}
+
 static __always_inline void *ring__mine(void)
 {
 	__u32 i = bpf_get_smp_processor_id() / CPUS_PER_RING;
@@ -150,9 +175,8 @@ static __always_inline void *ring__mine(void)
 static __always_inline void ring__submit(void *ring, void *rec)
 {
 	__u64 used = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
-	__u64 size = bpf_ringbuf_query(ring, BPF_RB_RING_SIZE);
 
-	bpf_ringbuf_submit(rec, used > size / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(rec, used > cfg_wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
 static __always_inline void hdr__fill(struct wire_hdr *h, __u16 size, __u8 kind, __u8 flags,
@@ -262,20 +286,30 @@ static __always_inline bool process__tell(struct task_struct *task, __u8 kind, b
  */
 static __always_inline bool admit(struct task_struct *task)
 {
-	__u32 tgid = task->tgid;
+	__u32 tgid = task->tgid, zero = 0;
 	__u64 start = task->group_leader->start_boottime;
-	__u32 gen = (__u32)BPF_CORE_READ(task, self_exec_id);
-	struct wire_target *t = bpf_map_lookup_elem(&targets, &tgid);
-	struct wire_target fresh = {};
+	__u32 gen = (__u32)task->self_exec_id;
+	struct admitted *last = bpf_map_lookup_elem(&last_admitted, &zero);
+	struct wire_target fresh = {}, *t;
 	struct wire_stats *st;
 
 	if (stopped)
 		return false;
+	/* Written under preemption it may be a mixture of two, which is neither of them. */
+	if (last && last->tgid == tgid && last->start == start && last->gen == gen)
+		return true;
+	t = bpf_map_lookup_elem(&targets, &tgid);
 	if (t && t->start == start) {
 		if (!t->taken)
 			return false;
 		if (t->told != gen + 1 && process__tell(task, W_PROCESS, true))
 			t->told = gen + 1;
+		if (last && t->told == gen + 1) {
+			last->tgid = 0;
+			last->start = start;
+			last->gen = gen;
+			last->tgid = tgid;
+		}
 		return true;
 	}
 	if (!cfg_system || tgid == loader_tgid)

@@ -77,6 +77,8 @@ static __always_inline void hit__head(struct wire_hit *h, struct task_struct *ta
 	h->n_texts = 0;
 	h->n_args = 0;
 	h->pad = 0;
+	if (!s->n_specs)
+		return;
 	if (s->in_regs) {
 		for (i = 0; i < 6; i++)
 			h->vals[i] = regs->arg[i];
@@ -138,19 +140,16 @@ static __always_inline int hit__marker(const struct hit_regs *regs, __u64 cookie
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 ts = bpf_ktime_get_boot_ns();
 	__u32 site = (__u32)cookie, n;
-	struct wire_stats *st;
 	struct wire_site *s;
 	void *ring;
 	int fault = 0;
 
 	if (!admit(task))
 		return 0;
-	st = stats__mine();
 	s = bpf_map_lookup_elem(&sites, &site);
 	ring = ring__mine();
-	if (!st || !s || !ring)
+	if (!s || !ring)
 		return 0;
-	stats__add(&st->emitted, 1);
 	n = s->n_strs;
 	if (s->args_at || n > 2) {
 		struct wire_hit_full *f = bpf_ringbuf_reserve(ring, sizeof(*f), 0);
@@ -169,10 +168,12 @@ static __always_inline int hit__marker(const struct hit_regs *regs, __u64 cookie
 		hit__head(&o->hit, task, ts, site, s, regs);
 		/* The mask keeps older verifiers content; an index is below the number of values. */
 		fault = text__read(o->text[0], o->hit.vals[s->str_at[0] & 15]);
-		o->text[1][0] = 0;
-		if (n == 2)
+		/* Lines of the ring that nobody needs are not touched. */
+		o->hit.n_texts = 1;
+		if (n == 2 && o->hit.vals[s->str_at[1] & 15]) {
 			fault |= text__read(o->text[1], o->hit.vals[s->str_at[1] & 15]);
-		o->hit.n_texts = 2;
+			o->hit.n_texts = 2;
+		}
 		hdr__fill(&o->hit.hdr, sizeof(*o), W_HIT, fault ? WF_FAULT : 0, ts);
 		ring__submit(ring, o);
 	} else {
@@ -184,10 +185,9 @@ static __always_inline int hit__marker(const struct hit_regs *regs, __u64 cookie
 		hdr__fill(&h->hdr, sizeof(*h), W_HIT, 0, ts);
 		ring__submit(ring, h);
 	}
-	stats__add(&st->recorded, 1);
 	return 0;
 lost:
-	loss__count(task->tgid, task->group_leader->start_boottime, site + 1, WL_RING_FULL, 1);
+	loss__single(task, site + 1, WL_RING_FULL);
 	return 0;
 }
 

@@ -1247,10 +1247,10 @@ CLIKA__INLINE uint64_t clika__touch(const char *s)
 CLIKA__INLINE uint64_t clika__category(const char *literal)
 {
 	if (!literal)
-		return clika__touch("");
+		return 0;
 	while (*literal)
 		literal++;
-	return clika__touch(literal + 1);
+	return literal[1] ? clika__touch(literal + 1) : 0;
 }
 
 CLIKA__INLINE void clika__touch_keys(uint32_t nargs, const struct clika_arg *args)

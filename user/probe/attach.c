@@ -59,6 +59,7 @@ static void attacher__configure(struct attacher *a, const struct attach_opts *o)
 	size_t len;
 
 	ro->cfg_rings = a->n_rings;
+	ro->cfg_wake_bytes = a->ring_bytes / 4;
 	ro->cfg_system = o->system;
 	ro->cfg_follow = o->follow;
 	if (o->uid >= 0) {

@@ -60,7 +60,7 @@ static void totals(const struct clika_recorder *r, const struct wire_stats *st,
 {
 	const struct decoder_counts *n = decoder__counts(r->decoder);
 
-	c->emitted = st->emitted - n->duplicates - n->older_handed + n->uncounted + n->harvested +
+	c->emitted = st->emitted + n->singles - n->duplicates - n->older_handed + n->uncounted + n->harvested +
 		     n->target_dropped;
 	c->lost = kernel_lost(st) + n->bad + n->target_dropped;
 	c->recorded = n->records;

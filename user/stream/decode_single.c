@@ -221,6 +221,7 @@ int decoder__hit(struct decoder *d, const void *rec, size_t size)
 	struct person_thread *th;
 	int ret;
 
+	d->n.singles++;
 	if (!site || h->n_texts > WIRE_HIT_TEXTS || h->n_vals > WIRE_MAX_ARGS ||
 	    size < sizeof(*h) + (size_t)h->n_texts * WIRE_TEXT) {
 		d->n.bad++;
@@ -268,6 +269,7 @@ int decoder__call(struct decoder *d, const void *rec, size_t size)
 	int ret;
 
 	(void)size;
+	d->n.singles++;
 	if (!f) {
 		d->n.bad++;
 		return 0;
