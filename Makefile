@@ -67,7 +67,10 @@ LIB_SRCS := $(sort $(wildcard $(LIB_ROOMS:%=%/*.c)))
 PROTOS := $(sort $(wildcard export/proto/*.proto))
 PROTO_HDRS := $(PROTOS:export/%.proto=$(B)/%.pb-c.h)
 PROTO_OBJS := $(PROTOS:export/%.proto=$(O)/obj/%.pb-c.o)
-LIB_OBJS := $(LIB_SRCS:%.c=$(O)/obj/%.o) $(PROTO_OBJS)
+# Files that become part of the library as they are.
+EMBEDDED := $(sort $(wildcard export/html/*.css export/html/*.js export/html/*.html export/schemas/*.json))
+EMBED_OBJS := $(EMBEDDED:%=$(O)/obj/embed/%.o)
+LIB_OBJS := $(LIB_SRCS:%.c=$(O)/obj/%.o) $(PROTO_OBJS) $(EMBED_OBJS)
 CLI_SRCS := $(sort $(wildcard user/cli/*.c))
 CLI_OBJS := $(CLI_SRCS:%.c=$(O)/obj/%.o)
 CLI_PARTS := $(filter-out $(O)/obj/user/cli/main.o,$(CLI_OBJS))
@@ -172,6 +175,17 @@ $(O)/obj/proto/%.pb-c.o: $(B)/proto/%.pb-c.c $(O)/.flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) $(DEP) -c $< -o $@
 
+# ---- embedded files --------------------------------------------------------------------------------
+
+$(B)/embed/%.c: % tools/embed.sh
+	$(say) EMBED $@
+	$(Q)mkdir -p $(@D)
+	$(Q)tools/embed.sh $< > $@
+$(O)/obj/embed/%.o: $(B)/embed/%.c $(O)/.flags
+	$(say) CC $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS_ALL) $(DEP) -c $< -o $@
+
 # ---- objects, library, tool ----------------------------------------------------------------------
 
 $(O)/obj/%.o: %.c $(O)/.flags
@@ -259,7 +273,8 @@ tests: tests-user $(BPF_TESTS)
 
 FUZZ_SECONDS ?= 20
 FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE= -O1 -g -pthread -fsanitize=address,undefined
-FUZZ_OBJS := $(LIB_SRCS:%.c=$(B)/fuzz/obj/%.o) $(PROTOS:export/%.proto=$(B)/fuzz/obj/$(B)/%.pb-c.o)
+FUZZ_OBJS := $(LIB_SRCS:%.c=$(B)/fuzz/obj/%.o) $(PROTOS:export/%.proto=$(B)/fuzz/obj/$(B)/%.pb-c.o) \
+	$(EMBEDDED:%=$(B)/fuzz/obj/$(B)/embed/%.o)
 $(B)/fuzz/obj/%.o: %.c $(O)/.flags | $(SKEL) $(PROTO_HDRS)
 	$(say) FUZZCC $@
 	$(Q)mkdir -p $(@D)
