@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loader service and its clients: captures, results, rights, limits, and every way to go wrong."""
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import lib  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+TOOL = os.path.join(lib.BUILD, "clika-bpf-prof")
+NOBODY = 65534
+
+
+def bpf_links():
+    """BPF links of the kernel that a recorder would make, by id."""
+    out = subprocess.run(["bpftool", "-j", "link", "list"], capture_output=True, text=True, check=False).stdout
+    return {link["id"] for link in json.loads(out or "[]")}
+
+
+class Client:
+    def __init__(self, case, program, where, user=None):
+        env = dict(os.environ, CLIKA_PROF_LOADER=TOOL)
+        kw = {"user": user, "group": user, "extra_groups": []} if user else {}
+        self.process = subprocess.Popen([program, where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=env, **kw)
+        case.addCleanup(self.end)
+        self.pid = int(self.process.stdout.readline().split()[1])
+
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class ServiceCase(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if os.geteuid() != 0:
+            raise unittest.SkipTest("needs root: loads BPF")
+        cls.scratch = tempfile.mkdtemp(prefix="clika-service-")
+        os.chmod(cls.scratch, 0o755)
+        cls.program = os.path.join(cls.scratch, "client")
+        subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-I", os.path.join(ROOT, "include"),
+                        os.path.join(HERE, "service", "client.c"), os.path.join(lib.BUILD, "libclika-client.a"),
+                        "-o", cls.program, "-lpthread"], check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.scratch)
+
+    def service(self, *options):
+        folder = tempfile.mkdtemp(prefix="run-", dir=self.scratch)
+        os.chmod(folder, 0o755)
+        path = os.path.join(folder, "s.sock")
+        process = subprocess.Popen([TOOL, "serve", "--socket", path, *options], stderr=subprocess.PIPE, text=True)
+
+        def stop():
+            if process.poll() is None:
+                process.terminate()
+            process.wait(10)
+            process.stderr.close()
+        self.addCleanup(stop)
+        lib.wait_for(lambda: os.path.exists(path), "the service's socket")
+        return path, process
+
+    def client(self, where, user=None):
+        return Client(self, self.program, where, user)
+
+    def names(self, client, out="t.json"):
+        path = os.path.join(tempfile.mkdtemp(dir=self.scratch), out)
+        os.chmod(os.path.dirname(path), 0o777)
+        self.assertEqual(client.say(f"export chrome {path}"), "ok")
+        with open(path, encoding="utf-8") as f:
+            events = json.load(f)["traceEvents"]
+        counts = {}
+        for e in events:
+            if e.get("ph") == "X":
+                counts[e["name"]] = counts.get(e["name"], 0) + 1
+        return counts
+
+
+class CaptureTest(ServiceCase):
+    def check_captures(self, client):
+        self.assertEqual(client.say("new"), "ok")
+        client.say("spans 5 before")
+        first = client.say("begin one").split()[1]
+        client.say("spans 700 inside")
+        self.assertEqual(self.names(client), {"inside": 700})  # while it is open
+        second = client.say("begin two").split()[1]
+        client.say("spans 3 both")
+        self.assertEqual(client.say(f"end {first}"), "ok")
+        client.say("spans 4 second")
+        self.assertEqual(client.say(f"end {second}"), "ok")
+        client.say("spans 5 after")
+        expected = {"inside": 700, "both": 3, "second": 4}
+        self.assertEqual(self.names(client), expected)
+        self.assertEqual(self.names(client), expected)
+        self.assertIn("lost 0 open 0", client.say("stats"))
+        self.assertTrue(client.say(f"end {first}").startswith("error"))
+        self.assertTrue(client.say("export nonsense /dev/null").startswith("error"))
+
+    def test_captures_and_snapshots_through_the_service(self):
+        path, _ = self.service("--everyone")
+        client = self.client(path, NOBODY)
+        self.check_captures(client)
+        self.assertIn("private 0", client.say("stats"))
+
+    def test_captures_and_snapshots_through_a_private_loader(self):
+        client = self.client("private")
+        self.check_captures(client)
+        self.assertIn("private 1", client.say("stats"))
+
+    def test_a_private_loader_ends_with_its_client_and_is_nobodys_child(self):
+        client = self.client("private")
+        self.assertEqual(client.say("new"), "ok")
+        with open(f"/proc/{client.pid}/task/{client.pid}/children", encoding="ascii") as f:
+            self.assertEqual(f.read().split(), [])
+        links = bpf_links()
+        client.end()
+        lib.wait_for(lambda: not (links & bpf_links()), "the loader's links to be gone")
+
+    def test_two_sessions_on_two_processes_do_not_see_each_other(self):
+        path, _ = self.service("--everyone")
+        a, b = self.client(path, NOBODY), self.client(path)
+        for c, name in ((a, "of_a"), (b, "of_b")):
+            self.assertEqual(c.say("new"), "ok")
+            c.say("begin x")
+            c.say(f"spans 10 {name}")
+        self.assertEqual(self.names(a), {"of_a": 10})
+        self.assertEqual(self.names(b), {"of_b": 10})
+        out = subprocess.run([TOOL, "sessions", "-s", path], capture_output=True, text=True, check=True).stdout
+        self.assertIn(str(a.pid), out)
+        self.assertIn(str(b.pid), out)
+
+    def test_a_forked_child_may_not_use_its_parents_session(self):
+        path, _ = self.service("--everyone")
+        client = self.client(path)
+        self.assertEqual(client.say("new"), "ok")
+        self.assertEqual(client.say("fork"), "ok child 0")
+        client.say("begin x")
+        client.say("spans 2 parent")
+        self.assertEqual(self.names(client), {"parent": 2})
+
+
+class RightsTest(ServiceCase):
+    def test_an_ordinary_user_may_not_record_foreign_processes_or_the_machine(self):
+        path, _ = self.service("--everyone")
+        mine = self.client(path)  # root's
+        client = self.client(path, NOBODY)
+        for what in (f"pid {mine.pid}", "pid 1", "system"):
+            answer = client.say(f"new {what}")
+            self.assertTrue(answer.startswith("error -1 "), answer)
+
+    def test_root_may_record_another_users_process(self):
+        path, _ = self.service("--everyone")
+        other = self.client(path, NOBODY)
+        client = self.client(path)
+        self.assertEqual(client.say(f"new pid {other.pid}"), "ok")
+        client.say("begin x")
+        other.say("spans 6 other")
+        self.assertEqual(self.names(client), {"other": 6})
+
+    def test_a_user_outside_the_group_is_told_how_to_get_in(self):
+        path, _ = self.service()
+        answer = self.client(path, NOBODY).say("new")
+        self.assertTrue(answer.startswith("error -13 "), answer)
+        self.assertIn("clika-prof", answer)
+
+    def test_without_a_service_the_error_names_the_command_that_helps(self):
+        answer = self.client(os.path.join(self.scratch, "none.sock"), NOBODY).say("new")
+        self.assertIn("clika-bpf-prof serve", answer)
+
+    def test_the_socket_is_not_made_where_others_may_write(self):
+        folder = tempfile.mkdtemp(dir=self.scratch)
+        os.chmod(folder, 0o777)
+        run = subprocess.run([TOOL, "serve", "--socket", os.path.join(folder, "s.sock")], capture_output=True,
+                             text=True, timeout=20, check=False)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("written by others", run.stderr)
+
+    def test_no_more_sessions_than_allowed_are_open_at_a_time(self):
+        path, _ = self.service("--everyone", "--max-sessions", "2")
+        held = []
+        for _ in range(2):
+            s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            s.connect(path)
+            held.append(s)
+        answer = self.client(path).say("new")
+        self.assertIn("as many sessions open as it allows", answer)
+        for s in held:
+            s.close()
+        lib.wait_for(lambda: self.client(path).say("new") == "ok", "a free place")
+
+
+class TroubleTest(ServiceCase):
+    def test_garbage_ends_the_connection_and_nothing_else(self):
+        path, process = self.service("--everyone")
+        for junk in (b"x", b"\0" * 60000, struct.pack("<IIIHHiI", 0x50414b43, 24, 1, 99, 1, 0, 0),
+                     struct.pack("<IIIHHiI", 0x50414b43, 24, 1, 2, 1, 0, 0)):
+            s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            s.connect(path)
+            s.send(junk)
+            s.settimeout(5)
+            s.recv(65536)
+            s.close()
+        self.assertIsNone(process.poll())
+        self.assertEqual(self.client(path).say("new"), "ok")
+
+    def test_a_client_that_dies_leaves_nothing_attached(self):
+        path, _ = self.service("--everyone")
+        before = bpf_links()
+        client = self.client(path, NOBODY)
+        self.assertEqual(client.say("new"), "ok")
+        links = bpf_links() - before
+        self.assertTrue(links)
+        os.kill(client.pid, signal.SIGKILL)
+        lib.wait_for(lambda: not (links & bpf_links()), "the session's links to be gone")
+
+    def test_a_killed_service_gives_errors_not_hangs(self):
+        path, process = self.service("--everyone")
+        client = self.client(path, NOBODY)
+        self.assertEqual(client.say("new"), "ok")
+        client.say("begin x")
+        before = bpf_links()
+        process.kill()
+        process.wait()
+        begun = time.monotonic()
+        answer = client.say("flush")
+        self.assertTrue(answer.startswith("error -32 "), answer)
+        self.assertLess(time.monotonic() - begun, 6)
+        self.assertEqual(client.say("spans 10 alive"), "ok")
+        lib.wait_for(lambda: bpf_links() < before, "the session's links to be gone")
+
+    def test_a_stopped_loader_is_given_up_after_the_deadline(self):
+        path, _ = self.service("--everyone")
+        client = self.client(path)
+        self.assertEqual(client.say("new"), "ok")
+        out = subprocess.run(["pgrep", "-f", f"serve --socket {path}"], capture_output=True, text=True,
+                             check=True).stdout.split()
+        for pid in out:
+            os.kill(int(pid), signal.SIGSTOP)
+        try:
+            begun = time.monotonic()
+            answer = client.say("flush")
+            self.assertTrue(answer.startswith("error -110 "), answer)
+            self.assertLess(time.monotonic() - begun, 8)
+        finally:
+            for pid in out:
+                os.kill(int(pid), signal.SIGCONT)
+
+    def test_a_descriptor_that_blocks_holds_up_nobody_else(self):
+        path, _ = self.service("--everyone")
+        client = self.client(path, NOBODY)
+        self.assertEqual(client.say("new"), "ok")
+        client.say("begin x")
+        client.say("spans 60000 many")
+        fifo = os.path.join(tempfile.mkdtemp(dir=self.scratch), "fifo")
+        os.chmod(os.path.dirname(fifo), 0o777)
+        os.mkfifo(fifo)
+        os.chmod(fifo, 0o666)
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        client.process.stdin.write(f"export chrome {fifo}\n")
+        client.process.stdin.flush()
+        other = self.client(path)
+        self.assertEqual(other.say("new"), "ok")
+        other.say("begin y")
+        other.say("spans 3 other")
+        self.assertEqual(self.names(other), {"other": 3})
+        os.close(reader)  # the worker gets a broken pipe
+        self.assertTrue(client.process.stdout.readline().startswith("error"))
+
+
+if __name__ == "__main__":
+    unittest.main()
