@@ -85,6 +85,9 @@ static int call_locked(struct clika_client *c, enum proto_request type, const st
 	if (c->gone)
 		return fail(err, -EPIPE, "the loader has gone");
 	ret = proto__send(c->sock, &h, payload, fds, n_fds, deadline);
+	/* A loader that refuses says why before it closes. */
+	if (ret == -EPIPE)
+		ret = 0;
 	while (!ret) {
 		ret = proto__receive(c->sock, &c->in, deadline);
 		if (ret)
@@ -338,18 +341,32 @@ int clika_client__flush(struct clika_client *c, struct clika_client_error *err)
 	return call(c, REQ_FLUSH, NULL, NULL, 0, c->timeout_ms, err);
 }
 
-int clika_client__export_fds(struct clika_client *c, const char *const *formats, const int *fds,
-			     size_t n, struct clika_client_error *err)
+int clika_client__export_view(struct clika_client *c, const char *const *formats, const int *fds,
+			      size_t n, const struct clika_client_view *view,
+			      struct clika_client_error *err)
 {
 	struct buf b = { 0 };
 	int ret;
 
 	if (!n || n > PROTO_MAX_FDS)
 		return fail(err, -EINVAL, "between 1 and %d formats at once", PROTO_MAX_FDS);
+	if (view && view->sz < sizeof(*view))
+		return fail(err, -EINVAL, "clika_client_view: size %zu is not this library's %zu",
+			    view->sz, sizeof(*view));
+	if (view && view->capture && strlen(view->capture) > PROTO_MAX_STRING)
+		return fail(err, -ENAMETOOLONG, "a tag has at most %d bytes", PROTO_MAX_STRING);
 	proto__put_strings(&b, formats, n);
+	proto__put_string(&b, view && view->capture ? view->capture : "");
+	buf__u64le(&b, view ? view->last_ns : 0);
 	ret = call(c, REQ_EXPORT, &b, fds, n, EXPORT_TIMEOUT_MS, err);
 	buf__free(&b);
 	return ret;
+}
+
+int clika_client__export_fds(struct clika_client *c, const char *const *formats, const int *fds,
+			     size_t n, struct clika_client_error *err)
+{
+	return clika_client__export_view(c, formats, fds, n, NULL, err);
 }
 
 int clika_client__export_fd(struct clika_client *c, const char *format, int fd,
