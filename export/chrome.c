@@ -4,6 +4,7 @@
  * nothing is held back; times are relative to the begin of the recording, since readers keep them
  * as doubles.
  */
+#include "export/digits.h"
 #include "export/exporter.h"
 #include "export/json_emit.h"
 #include "export/trace_ids.h"
@@ -19,6 +20,28 @@
 struct escaped { /* of a name: its JSON form, made when first used */
 	char *text;
 	uint32_t len;
+};
+
+/*
+ * What spans of one kind have in common, ready to be copied; the last kinds seen are kept. Copies
+ * are made in whole chunks, which is why the text is followed by room to read.
+ */
+#define COPY_CHUNK 32u
+#define FRAME_TEXT 320u
+#define N_FRAMES 512u
+struct span_frame {
+	uint32_t name, cat, src;
+	uint16_t flags; /* FRAME_FLAGS of its spans */
+	uint16_t head;  /* bytes up to the time; 0: not in use */
+	uint16_t tail;  /* from there on: what stands in "args" beside the arguments */
+	char text[FRAME_TEXT + COPY_CHUNK];
+};
+#define FRAME_FLAGS (EVS_FUNCTION | EVS_USDT)
+
+struct who { /* pid, tid, and up to the arguments */
+	char text[64];
+	uint32_t whole; /* bytes */
+	uint32_t ids;   /* bytes of these that are pid and tid alone */
 };
 
 struct last_sample { /* of a counter; written again at the end, or viewers do not draw it */
@@ -39,7 +62,8 @@ struct chrome {
 	struct trace_ids ids;
 	struct escaped *names;
 	size_t n_names;
-	char (*who)[48]; /* by track: its pid and tid */
+	struct who *who; /* by track */
+	struct span_frame *frames;
 	uint64_t base;
 	uint64_t end; /* of the trace: not before anything written */
 	uint64_t n_arrows;
@@ -104,10 +128,11 @@ static void put_ts(struct chrome *c, uint64_t ts)
 
 static void put_who(struct chrome *c, const struct track *t)
 {
-	const char *who = c->who[t->index];
+	const struct who *who = &c->who[t->index];
+	static const char key[] = ",\"pid\":";
 
 	json__key(&c->j, "pid");
-	json__raw(&c->j, who, strlen(who));
+	json__raw(&c->j, who->text + strlen(key), who->ids - strlen(key));
 }
 
 static void event_open(struct chrome *c, const char *ph)
@@ -212,9 +237,27 @@ static void put_source(struct chrome *c, const struct event *ev)
 	put_name(c, ev->src);
 }
 
+static void put_span_flags(struct chrome *c, const struct item *it)
+{
+	uint16_t flags = it->ev->flags;
+
+	put_flag(c, "clika.unfinished", flags & EVS_UNFINISHED);
+	put_flag(c, "clika.no_begin", flags & EVS_NO_BEGIN);
+	put_flag(c, "clika.clipped", flags & EVS_CLIPPED);
+	put_flag(c, "clika.redacted", flags & EVS_REDACTED);
+	put_flag(c, "clika.late", it->span->late);
+	put_flag(c, "clika.cut", it->span->cut);
+}
+
 /* --- items ----------------------------------------------------------------------------------- */
 
-static int chrome__span(struct chrome *c, const struct item *it)
+static const char *span_cat(uint16_t flags)
+{
+	return flags & EVS_FUNCTION ? "function" : flags & EVS_USDT ? "usdt" : "span";
+}
+
+/* A span like no other: its text is too long to be kept. */
+static int chrome__long_span(struct chrome *c, const struct item *it)
 {
 	const struct event *ev = it->ev;
 	uint16_t flags = ev->flags;
@@ -222,7 +265,7 @@ static int chrome__span(struct chrome *c, const struct item *it)
 	event_open(c, "\"X\"");
 	json__key(&c->j, "name");
 	put_name(c, ev->name);
-	put_cat(c, ev, flags & EVS_FUNCTION ? "function" : flags & EVS_USDT ? "usdt" : "span");
+	put_cat(c, ev, span_cat(flags));
 	put_ts(c, ev->ts);
 	json__key(&c->j, "dur");
 	json__us(&c->j, ev->dur);
@@ -231,14 +274,100 @@ static int chrome__span(struct chrome *c, const struct item *it)
 	json__object(&c->j);
 	put_args(c, ev);
 	put_source(c, ev);
-	put_flag(c, "clika.unfinished", flags & EVS_UNFINISHED);
-	put_flag(c, "clika.no_begin", flags & EVS_NO_BEGIN);
-	put_flag(c, "clika.clipped", flags & EVS_CLIPPED);
-	put_flag(c, "clika.redacted", flags & EVS_REDACTED);
-	put_flag(c, "clika.late", it->span->late);
-	put_flag(c, "clika.cut", it->span->cut);
+	put_span_flags(c, it);
 	json__end_object(&c->j);
 	json__end_object(&c->j);
+	return c->j.err;
+}
+
+static bool frame__is_for(const struct span_frame *f, const struct event *ev)
+{
+	return f->head && f->name == ev->name && f->src == ev->src && f->cat == ev->cat &&
+	       f->flags == (ev->flags & FRAME_FLAGS);
+}
+
+/* False: it does not fit, or there is no memory. */
+static bool frame__make(struct chrome *c, struct span_frame *f, const struct event *ev)
+{
+	const struct escaped *name = escaped_name(c, ev->name), *cat, *src;
+	int n;
+
+	f->head = 0;
+	cat = ev->cat ? escaped_name(c, ev->cat) : NULL;
+	src = ev->src && c->args ? escaped_name(c, ev->src) : NULL;
+	if (!name || (ev->cat && !cat) || (ev->src && c->args && !src))
+		return false;
+	if ((size_t)name->len + (cat ? cat->len : 0) + (src ? src->len : 0) > FRAME_TEXT - 80)
+		return false;
+	n = snprintf(f->text, FRAME_TEXT, "\n{\"ph\":\"X\",\"name\":%.*s,\"cat\":", (int)name->len,
+		     name->text);
+	n += cat ? snprintf(f->text + n, FRAME_TEXT - (size_t)n, "%.*s", (int)cat->len, cat->text)
+		 : snprintf(f->text + n, FRAME_TEXT - (size_t)n, "\"%s\"", span_cat(ev->flags));
+	n += snprintf(f->text + n, FRAME_TEXT - (size_t)n, ",\"ts\":");
+	f->head = (uint16_t)n;
+	if (src)
+		n += snprintf(f->text + n, FRAME_TEXT - (size_t)n, "\"clika.source\":%.*s",
+			      (int)src->len, src->text);
+	f->tail = (uint16_t)((unsigned int)n - f->head);
+	f->name = ev->name;
+	f->cat = ev->cat;
+	f->src = ev->src;
+	f->flags = ev->flags & FRAME_FLAGS;
+	return true;
+}
+
+static const struct span_frame *frame_of(struct chrome *c, const struct event *ev)
+{
+	uint32_t hash = (ev->name * 31 + ev->src) * 31 + ev->cat;
+	struct span_frame *f = &c->frames[hash % N_FRAMES];
+
+	return frame__is_for(f, ev) || frame__make(c, f, ev) ? f : NULL;
+}
+
+/* Reads and writes whole chunks: both ends have room for one more. */
+static char *copy_chunks(char *to, const char *from, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i += COPY_CHUNK)
+		memcpy(to + i, from + i, COPY_CHUNK);
+	return to + n;
+}
+
+static int chrome__span(struct chrome *c, const struct item *it)
+{
+	const struct event *ev = it->ev;
+	const struct span_frame *f = frame_of(c, ev);
+	const struct who *who = &c->who[it->track->index];
+	bool more = (c->args && ev->nargs) || (ev->flags & ~FRAME_FLAGS) || it->span->late ||
+		    it->span->cut;
+	char *p;
+
+	if (!f)
+		return c->j.err ? c->j.err : chrome__long_span(c, it);
+	p = json__room(&c->j, FRAME_TEXT + sizeof(who->text) + 4 * COPY_CHUNK + 2 * DIGITS_US + 16);
+	if (!p)
+		return c->j.err;
+	if (c->j.comma)
+		*p++ = ',';
+	p = copy_chunks(p, f->text, f->head);
+	p = digits__us(p, ev->ts - c->base);
+	memcpy(p, ",\"dur\":", 7);
+	p = digits__us(p + 7, ev->dur);
+	memcpy(p, who->text, sizeof(who->text));
+	p += who->whole;
+	if (more) {
+		json__used(&c->j, p, false);
+		put_args(c, ev);
+		put_source(c, ev);
+		put_span_flags(c, it);
+		json__end_object(&c->j);
+		json__end_object(&c->j);
+		return c->j.err;
+	}
+	p = copy_chunks(p, f->text + f->head, f->tail);
+	memcpy(p, "}}", 2);
+	json__used(&c->j, p + 2, true);
 	return c->j.err;
 }
 
@@ -594,6 +723,7 @@ static void chrome__free(void *state)
 		free(c->names[i].text);
 	free(c->names);
 	free(c->who);
+	free(c->frames);
 	free(c->samples);
 	free(c->balances);
 	map64__free(c->counters);
@@ -624,11 +754,17 @@ static int chrome__open(struct session *s, struct outfile *out, const struct exp
 	if (!c->names || !c->counters || !c->memory || trace_ids__init(&c->ids, s))
 		return error__set(err, -ENOMEM, "out of memory");
 	c->who = calloc(c->ids.n ? c->ids.n : 1, sizeof(*c->who));
-	if (!c->who)
+	c->frames = calloc(N_FRAMES, sizeof(*c->frames));
+	if (!c->who || !c->frames)
 		return error__set(err, -ENOMEM, "out of memory");
-	for (i = 0; i < c->ids.n; i++)
-		snprintf(c->who[i], sizeof(c->who[i]), "%u,\"tid\":%u", c->ids.pid[i],
-			 c->ids.tid[i]);
+	for (i = 0; i < c->ids.n; i++) {
+		struct who *w = &c->who[i];
+
+		w->ids = (uint32_t)snprintf(w->text, sizeof(w->text), ",\"pid\":%u,\"tid\":%u",
+					    c->ids.pid[i], c->ids.tid[i]);
+		w->whole = w->ids + (uint32_t)snprintf(w->text + w->ids, sizeof(w->text) - w->ids,
+						       ",\"args\":{");
+	}
 	chrome_meta__head(&c->j, s, c->base);
 	chrome_meta__names(&c->j, s, &c->ids);
 	return c->j.err;

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FLUSH_BYTES (128u << 10)
+#include "export/digits.h"
+
+/* As much as outfile__write() passes on without a copy. */
+#define FLUSH_BYTES (256u << 10)
 
 void json__init(struct json *j, struct outfile *out)
 {
@@ -39,19 +42,32 @@ int json__flush(struct json *j)
 	return j->err;
 }
 
-/* Room for @n more bytes; they are then written without further checks. */
-static char *room(struct json *j, size_t n)
+/* Out of line: rare. */
+static __attribute__((noinline)) char *more_room(struct json *j, size_t n)
 {
 	if (j->b.len >= FLUSH_BYTES)
 		json__spill(j);
-	if (j->b.cap - j->b.len < n && buf__reserve(&j->b, n < FLUSH_BYTES ? FLUSH_BYTES * 2 : n)) {
+	if (buf__reserve(&j->b, n < FLUSH_BYTES ? FLUSH_BYTES + n : n)) {
 		j->err = j->err ? j->err : -ENOMEM;
 		return NULL;
 	}
 	return (char *)j->b.data + j->b.len;
 }
 
-static void used(struct json *j, const char *end)
+/* Room for @n more bytes; they are then written without further checks. */
+static inline char *room(struct json *j, size_t n)
+{
+	if (j->b.len >= FLUSH_BYTES || j->b.cap - j->b.len < n)
+		return more_room(j, n);
+	return (char *)j->b.data + j->b.len;
+}
+
+char *json__room(struct json *j, size_t n)
+{
+	return room(j, n);
+}
+
+static inline void used(struct json *j, const char *end)
 {
 	j->b.len = (size_t)(end - (char *)j->b.data);
 }
@@ -69,41 +85,52 @@ static void literal(struct json *j, const char *s, size_t n)
 	j->comma = true;
 }
 
-static void open_with(struct json *j, const char *c)
+static void open_with(struct json *j, char c)
 {
-	literal(j, c, 1);
+	char *p = room(j, 2);
+
+	if (!p)
+		return;
+	if (j->comma)
+		*p++ = ',';
+	*p++ = c;
+	used(j, p);
 	j->comma = false;
 }
 
-static void close_with(struct json *j, const char *c)
+static void close_with(struct json *j, char c)
 {
-	j->comma = false;
-	literal(j, c, 1);
+	char *p = room(j, 1);
+
+	if (!p)
+		return;
+	*p++ = c;
+	used(j, p);
+	j->comma = true;
 }
 
 void json__object(struct json *j)
 {
-	open_with(j, "{");
+	open_with(j, '{');
 }
 
 void json__end_object(struct json *j)
 {
-	close_with(j, "}");
+	close_with(j, '}');
 }
 
 void json__array(struct json *j)
 {
-	open_with(j, "[");
+	open_with(j, '[');
 }
 
 void json__end_array(struct json *j)
 {
-	close_with(j, "]");
+	close_with(j, ']');
 }
 
-void json__key(struct json *j, const char *key)
+void json__key_len(struct json *j, const char *key, size_t n)
 {
-	size_t n = strlen(key);
 	char *p = room(j, n + 4);
 
 	if (!p)
@@ -252,26 +279,16 @@ void json__escape(struct buf *out, const char *s, size_t len)
 	buf__free(&fixed);
 }
 
-/* Decimal digits of @v, written so that they end before @end. */
-static char *digits(char *end, uint64_t v)
-{
-	do {
-		*--end = (char)('0' + v % 10);
-		v /= 10;
-	} while (v);
-	return end;
-}
-
 void json__u64(struct json *j, uint64_t v)
 {
-	char text[20], *p = digits(text + sizeof(text), v);
+	char text[20], *p = digits__u64(text + sizeof(text), v);
 
 	literal(j, p, (size_t)(text + sizeof(text) - p));
 }
 
 void json__i64(struct json *j, int64_t v)
 {
-	char text[21], *p = digits(text + sizeof(text), v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+	char text[21], *p = digits__u64(text + sizeof(text), v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 
 	if (v < 0)
 		*--p = '-';
@@ -280,15 +297,14 @@ void json__i64(struct json *j, int64_t v)
 
 void json__us(struct json *j, uint64_t ns)
 {
-	char text[24], *end = text + sizeof(text), *p = end - 3;
-	unsigned int frac = (unsigned int)(ns % 1000);
+	char *p = room(j, DIGITS_US + 1);
 
-	p[0] = (char)('0' + frac / 100);
-	p[1] = (char)('0' + frac / 10 % 10);
-	p[2] = (char)('0' + frac % 10);
-	*--p = '.';
-	p = digits(p, ns / 1000);
-	literal(j, p, (size_t)(end - p));
+	if (!p)
+		return;
+	if (j->comma)
+		*p++ = ',';
+	used(j, digits__us(p, ns));
+	j->comma = true;
 }
 
 void json__f64(struct json *j, double v)

@@ -6,6 +6,8 @@
 #ifndef CLIKA_EXPORT_JSON_EMIT_H
 #define CLIKA_EXPORT_JSON_EMIT_H
 
+#include <string.h>
+
 #include "user/base/base.h"
 
 struct json {
@@ -26,7 +28,11 @@ void json__end_object(struct json *j);
 void json__array(struct json *j);
 void json__end_array(struct json *j);
 /* A key; it must need no escaping: for our own names. */
-void json__key(struct json *j, const char *key);
+void json__key_len(struct json *j, const char *key, size_t len);
+static inline void json__key(struct json *j, const char *key)
+{
+	json__key_len(j, key, strlen(key)); /* known where it is a constant */
+}
 void json__key_str(struct json *j, const char *key, size_t len); /* any bytes */
 /* A key as json__escape() gave it, quotes included. */
 void json__raw_key(struct json *j, const char *s, size_t len);
@@ -44,6 +50,17 @@ void json__us(struct json *j, uint64_t ns);
 void json__raw(struct json *j, const char *s, size_t len);
 /* A line break where whitespace is allowed, for people who look into the file. */
 void json__line(struct json *j);
+
+/*
+ * For writers of millions of equal events: room for @n more bytes (NULL: out of memory), commas
+ * theirs to write, and where they stopped. Whatever follows is in the same object or array.
+ */
+char *json__room(struct json *j, size_t n);
+static inline void json__used(struct json *j, const char *end, bool comma)
+{
+	j->b.len = (size_t)(end - (char *)j->b.data);
+	j->comma = comma;
+}
 
 /* The escaped form of a string, with its quotes, to be kept and written by json__raw(). */
 void json__escape(struct buf *out, const char *s, size_t len);

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -395,6 +396,44 @@ static void hostile_names_stay_one_string(void **state)
 	assert_int_equal(cJSON_GetArraySize(w->events), 3);
 }
 
+/* Equal names with other categories and markers, more than are remembered, short and long ones. */
+static void many_kinds_of_spans_keep_what_is_theirs(void **state)
+{
+	enum { KINDS = 1500 };
+	struct world *w = *state;
+	char name[512], source[64];
+	const cJSON *e;
+	struct event *ev;
+	int i, round, seen = 0;
+
+	for (round = 0; round < 2; round++)
+		for (i = 0; i < KINDS; i++) {
+			snprintf(name, sizeof(name), "op %0*d", i % 400, i % 700);
+			snprintf(source, sizeof(source), "file.c:%d", i / 2);
+			ev = rec__span(w->b, w->main, (uint64_t)(round * KINDS + i + 1) * 1000, 10,
+				       name);
+			ev->cat = i % 3 ? 0 : rec__id(w->b, "cat");
+			ev->src = i % 5 ? rec__id(w->b, source) : 0;
+			ev->flags = i % 7 ? 0 : EVS_FUNCTION;
+		}
+	export_trace(w);
+	cJSON_ArrayForEach(e, w->events)
+	{
+		if (strcmp(text_of(e, "ph"), "X"))
+			continue;
+		i = seen++ % KINDS;
+		snprintf(name, sizeof(name), "op %0*d", i % 400, i % 700);
+		snprintf(source, sizeof(source), "file.c:%d", i / 2);
+		assert_string_equal(text_of(e, "name"), name);
+		assert_string_equal(text_of(e, "cat"), !(i % 3)   ? "cat"
+						       : !(i % 7) ? "function"
+								  : "span");
+		assert_string_equal(text_of(args(e), "clika.source"), i % 5 ? source : "");
+		assert_true(number(e, "ts") == seen - 1 && number(e, "dur") == 0.01);
+	}
+	assert_int_equal(seen, 2 * KINDS);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -416,6 +455,7 @@ int main(void)
 		TEST(nothing_lost_is_no_event),
 		TEST(recording_without_events_is_a_valid_trace),
 		TEST(hostile_names_stay_one_string),
+		TEST(many_kinds_of_spans_keep_what_is_theirs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,6 +131,28 @@ static void nanoseconds_are_microseconds_with_three_digits(void **state)
 	buf__free(&t.b);
 }
 
+static void every_length_of_a_number_is_written_like_printf(void **state)
+{
+	char expected[96];
+	uint64_t ten, v;
+	struct bench t;
+	int i, digits;
+
+	(void)state;
+	for (digits = 0, ten = 1; digits < 20; digits++, ten *= 10)
+		for (i = -1; i <= 1; i++) {
+			v = ten + (uint64_t)(int64_t)i;
+			start(&t);
+			json__u64(&t.j, v);
+			json__us(&t.j, v);
+			snprintf(expected, sizeof(expected), "%llu,%llu.%03llu",
+				 (unsigned long long)v, (unsigned long long)v / 1000,
+				 (unsigned long long)v % 1000);
+			assert_string_equal(finish(&t), expected);
+			buf__free(&t.b);
+		}
+}
+
 static void numbers_that_json_has_not_become_null(void **state)
 {
 	static const double back[] = { 0.1, -1e300, 5e-324, 1.7976931348623157e308, 3 };
@@ -184,6 +207,7 @@ int main(void)
 		cmocka_unit_test(keeps_valid_utf8_and_replaces_the_rest),
 		cmocka_unit_test(integers_are_exact_at_both_ends),
 		cmocka_unit_test(nanoseconds_are_microseconds_with_three_digits),
+		cmocka_unit_test(every_length_of_a_number_is_written_like_printf),
 		cmocka_unit_test(numbers_that_json_has_not_become_null),
 		cmocka_unit_test(long_texts_pass_through_the_buffer_whole),
 	};
