@@ -85,6 +85,17 @@ CLIKA_API int clika_client__export_mem(struct clika_client *c, const char *forma
 CLIKA_API int clika_client__export_fds(struct clika_client *c, const char *const *formats,
 				       const int *fds, size_t n, struct clika_client_error *err);
 
+/* Which part of the session's results; all-zero = all. */
+struct clika_client_view {
+	size_t sz;           /* set by the caller */
+	const char *capture; /* what belongs to captures with this tag; NULL = to any */
+	uint64_t last_ns;    /* what ended at most so long ago; 0 = since the begin */
+};
+CLIKA_API int clika_client__export_view(struct clika_client *c, const char *const *formats,
+					const int *fds, size_t n,
+					const struct clika_client_view *view,
+					struct clika_client_error *err);
+
 struct clika_client_stats {
 	size_t sz;
 	uint64_t elapsed_ns, records, spans, lost, filtered, unknown_at_most, file_bytes;

@@ -213,33 +213,42 @@ static int barrier(struct run *run)
 	return ret ? refuse(run, ret, err.msg) : 0;
 }
 
-static int on_export(struct run *run, struct cursor *c)
+static int start_export(struct run *run, const struct export_job *job)
 {
-	size_t n;
-	char **formats = proto__get_strings(c, &n);
+	unsigned seconds = run->s->o->export_seconds ? run->s->o->export_seconds : 300;
 	int ret;
 
-	if (!formats || !n || n != run->m.n_fds) {
-		proto__free_strings(formats, n);
-		return refuse(run, -EBADMSG, "an export needs one descriptor for each format");
-	}
-	if (run->worker.pid) {
-		proto__free_strings(formats, n);
+	if (run->worker.pid)
 		return refuse(run, -EBUSY, "an export is still being written");
-	}
 	ret = clika_recorder__flush(run->r, NULL);
-	if (ret && ret != -EFBIG) {
-		proto__free_strings(formats, n);
+	if (ret && ret != -EFBIG)
 		return refuse(run, ret, "the recording could not be brought up to date");
-	}
-	ret = worker__start(&run->worker, clika_recorder__recording_fd(run->r), formats, run->m.fds,
-			    n, &run->s->peer,
-			    run->s->o->export_seconds ? run->s->o->export_seconds : 300);
-	proto__free_strings(formats, n);
+	ret = worker__start(&run->worker, clika_recorder__recording_fd(run->r), job, &run->s->peer,
+			    seconds);
 	if (ret)
 		return refuse(run, ret, "cannot start an export worker");
 	run->worker.seq = run->m.h.seq;
 	return 0; /* answered when the worker has ended */
+}
+
+static int on_export(struct run *run, struct cursor *c)
+{
+	struct export_job job = { .fds = run->m.fds };
+	char *capture = NULL;
+	int ret;
+
+	job.formats = proto__get_strings(c, &job.n);
+	if (job.formats)
+		capture = proto__get_string(c);
+	job.capture = capture;
+	job.last_ns = cursor__u64le(c);
+	if (!capture || c->bad || !job.n || job.n != run->m.n_fds)
+		ret = refuse(run, -EBADMSG, "an export needs one descriptor for each format");
+	else
+		ret = start_export(run, &job);
+	free(capture);
+	proto__free_strings(job.formats, job.n);
+	return ret;
 }
 
 static int on_stats(struct run *run)

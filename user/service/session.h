@@ -35,7 +35,14 @@ struct worker {
 	uint32_t seq;
 	uint64_t deadline;
 };
-int worker__start(struct worker *w, int recording_fd, char **formats, const int *fds, size_t n,
+struct export_job {
+	char **formats; /* formats[i] to fds[i] */
+	const int *fds;
+	size_t n;
+	const char *capture; /* tag, "" = all */
+	uint64_t last_ns;    /* 0 = all */
+};
+int worker__start(struct worker *w, int recording_fd, const struct export_job *job,
 		  const struct peer *peer, unsigned seconds);
 /* 1: ended (its error in @why, "" = it succeeded), 0: still at work. */
 int worker__ended(struct worker *w, char *why, size_t n);

@@ -26,8 +26,29 @@ static bool drop_rights(const struct peer *peer)
 	       !setresuid(peer->uid, peer->uid, peer->uid);
 }
 
-static void worker__run(int recording_fd, char **formats, const int *fds, size_t n,
-			const struct peer *peer, unsigned seconds, int say)
+static int open_part(int recording_fd, const struct export_job *job, struct clika_recording **r,
+		     struct clika_prof_error *err)
+{
+	struct clika_view_opts view = { .sz = sizeof(view) };
+	struct clika_recording_info info = { .sz = sizeof(info) };
+	int ret;
+
+	if (job->capture[0])
+		view.capture = job->capture;
+	if (job->last_ns) {
+		ret = clika_recording__open_fd(recording_fd, NULL, r, err);
+		if (ret)
+			return ret;
+		clika_recording__info(*r, &info);
+		clika_recording__close(*r);
+		if (info.duration_ns > job->last_ns)
+			view.from_ns = info.duration_ns - job->last_ns;
+	}
+	return clika_recording__open_fd(recording_fd, &view, r, err);
+}
+
+static void worker__run(int recording_fd, const struct export_job *job, const struct peer *peer,
+			unsigned seconds, int say)
 {
 	struct rlimit memory = { WORKER_MEMORY, WORKER_MEMORY };
 	struct clika_prof_error err = { 0 };
@@ -42,10 +63,10 @@ static void worker__run(int recording_fd, char **formats, const int *fds, size_t
 		ret = snprintf(err.msg, sizeof(err.msg),
 			       "the export worker cannot drop its rights");
 	} else {
-		ret = clika_recording__open_fd(recording_fd, NULL, &r, &err);
+		ret = open_part(recording_fd, job, &r, &err);
 		if (!ret) {
-			ret = clika_recording__export_fds(r, (const char *const *)formats, fds, n,
-							  NULL, &err);
+			ret = clika_recording__export_fds(r, (const char *const *)job->formats,
+							  job->fds, job->n, NULL, &err);
 			clika_recording__close(r);
 		}
 	}
@@ -54,7 +75,7 @@ static void worker__run(int recording_fd, char **formats, const int *fds, size_t
 	_exit(ret ? 1 : 0);
 }
 
-int worker__start(struct worker *w, int recording_fd, char **formats, const int *fds, size_t n,
+int worker__start(struct worker *w, int recording_fd, const struct export_job *job,
 		  const struct peer *peer, unsigned seconds)
 {
 	int say[2];
@@ -64,7 +85,7 @@ int worker__start(struct worker *w, int recording_fd, char **formats, const int 
 	w->pid = fork();
 	if (w->pid == 0) {
 		close(say[0]);
-		worker__run(recording_fd, formats, fds, n, peer, seconds, say[1]);
+		worker__run(recording_fd, job, peer, seconds, say[1]);
 	}
 	close(say[1]);
 	if (w->pid < 0) {
