@@ -112,6 +112,7 @@ enum clika_rec_kind {
 /*
  * Flags: the number of arguments; and whether the name follows the fixed part (u16 length, bytes,
  * padded to 8), `name` being 0 then, as with names of threads, queues and devices and labels.
+ * In ALLOC and RESERVE what follows so is the pool, and the pool's literal is 0.
  */
 #define CLIKA_RECF_NARGS 0x0f
 #define CLIKA_RECF_INLINE 0x10
@@ -133,10 +134,10 @@ struct clika_rec {
 enum clika_arg_type { CLIKA_ARG_I64 = 1, CLIKA_ARG_U64 = 2, CLIKA_ARG_F64 = 3, CLIKA_ARG_STR = 4 };
 
 struct clika_rec_arg {
-	uint8_t type; /* enum clika_arg_type */
-	uint8_t pad;
-	uint16_t len; /* bytes that follow: a string's, padded to 8; a number's 8 */
-	int32_t key;  /* displacement to a literal, as in struct clika_rec */
+	uint8_t type;     /* enum clika_arg_type */
+	uint8_t key_len;  /* bytes of a key made at run time, padded to 8, before the value; or 0 */
+	uint16_t len;     /* bytes of the value: a string's, padded to 8; a number's 8 */
+	int32_t key;      /* displacement to a literal, as in struct clika_rec; 0 with key_len */
 };
 
 /*

@@ -67,15 +67,18 @@ static int marker__args(struct decoder *d, uint32_t file, struct cursor *c, unsi
 		return -EBADMSG;
 	for (unsigned i = 0; i < n; i++) {
 		struct event_arg *a = &s->args[i];
-		uint8_t type = cursor__u8(c);
-		uint16_t len;
-		int32_t key;
-		const uint8_t *text;
+		uint8_t type = cursor__u8(c), key_len = cursor__u8(c);
+		uint16_t len = cursor__u16le(c);
+		int32_t key = (int32_t)cursor__u32le(c);
+		const uint8_t *text = cursor__bytes(c, key_len);
 
-		cursor__u8(c);
-		len = cursor__u16le(c);
-		key = (int32_t)cursor__u32le(c);
-		a->key = names__literal(d->o.names, file, key)->name;
+		cursor__bytes(c, -(size_t)key_len & 7);
+		if (c->bad)
+			return -EBADMSG;
+		if (key_len)
+			a->key = names__text(d->o.names, (const char *)text, key_len).name;
+		else
+			a->key = names__literal(d->o.names, file, key)->name;
 		switch (type) {
 		case CLIKA_ARG_I64:
 		case CLIKA_ARG_U64:
@@ -189,8 +192,12 @@ int marker__step(struct decoder *d, struct person_thread *th, uint32_t file, con
 		if (c.bad)
 			return -EBADMSG;
 		ids = names__text(d->o.names, (const char *)text, len);
-		s->ev.name = ids.name;
-		s->hidden = ids.hidden;
+		if (row->numbers == NUM_BLOCK) {
+			s->ev.pool = ids.name;
+		} else {
+			s->ev.name = ids.name;
+			s->hidden = ids.hidden;
+		}
 	} else {
 		const struct name_ids *ids = names__literal(d->o.names, file, disp);
 
