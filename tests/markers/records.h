@@ -93,7 +93,7 @@ static inline int marks__decode_args(const struct clika_object *o, const unsigne
 		p += sizeof(raw);
 		a->type = raw.type;
 		a->key = raw.key ? marks__literal(o, raw.key) : "";
-		MARKS__REQUIRE(raw.pad == 0);
+		MARKS__REQUIRE(raw.key_len == 0);
 		if (raw.type == CLIKA_ARG_STR) {
 			uint32_t whole = (raw.len + 7u) & ~7u;
 
