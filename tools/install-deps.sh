@@ -19,6 +19,12 @@ esac
 clang_major=$(clang -dumpversion 2>/dev/null | cut -d. -f1 || true)
 : "${clang_major:=14}"
 
+# On x86 the markers are also compiled for arm64, and run in an emulator.
+arm64=
+[ "$(uname -m)" = x86_64 ] && arm64="test|cmd:aarch64-linux-gnu-gcc|gcc-aarch64-linux-gnu libc6-dev-arm64-cross|markers on arm64
+test|cmd:aarch64-linux-gnu-g++|g++-aarch64-linux-gnu|markers on arm64
+test|cmd:qemu-aarch64|qemu-user|markers on arm64"
+
 # set | found by | packages | why. "cmd:" a command, "hdr:" a header, "run:" a
 # command that works, "py:" a Python module, "rt:" a runtime library of clang
 table="
@@ -36,7 +42,6 @@ build|hdr:cjson/cJSON.h|libcjson-dev|writes JSON
 build|cmd:protoc-c|protobuf-c-compiler|compiles the description of Perfetto's format
 build|hdr:protobuf-c/protobuf-c.h|libprotobuf-c-dev|writes Perfetto traces
 build|hdr:zlib.h|zlib1g-dev|checksums and compression
-build|hdr:curl/curl.h|libcurl4-openssl-dev|pushes traces to a collector
 build|cmd:python3|python3|runs the demo's and the tests' scripts
 test|hdr:cmocka.h|libcmocka-dev|unit tests
 test|hdr:sys/sdt.h|systemtap-sdt-dev|target programs with markers of other providers
@@ -44,10 +49,9 @@ test|cmd:ld.lld|lld|markers under link-time optimisation
 test|cmd:llvm-strip|llvm|markers in stripped programs
 test|cmd:valgrind|valgrind|memory check of a live recording
 test|cmd:npm|npm nodejs|llama.cpp, the unmodified runtime of an end-to-end test
-test|cmd:go|golang-go|pprof, which reads our profiles
-test|run:$here/find-chromium.sh|chromium|shows our SVG and speedscope's page
 test|py:ensurepip|python3-venv|writes that test's model
 fuzz|rt:fuzzer|libclang-rt-$clang_major-dev|make fuzz
+$arm64
 dev|cmd:clang-format|clang-format|make check-format
 dev|cmd:clang-tidy|clang-tidy|make check-tidy
 dev|cmd:mandoc|mandoc|checks manual pages

@@ -87,6 +87,27 @@ size_t formats__files(const char *list, const char **files, size_t max)
 	return n;
 }
 
+#define HELP_COLUMNS 100
+
+/* @text in lines of at most @columns, each after the first set in by @indent. */
+static void print_wrapped(FILE *out, const char *text, int indent, int columns)
+{
+	while (*text) {
+		size_t len = strlen(text), end = len;
+
+		if (len > (size_t)columns) {
+			for (end = (size_t)columns; end && text[end] != ' '; end--)
+				;
+			if (!end)
+				end = len;
+		}
+		fprintf(out, "%.*s\n", (int)end, text);
+		text += end + (text[end] == ' ');
+		if (*text)
+			fprintf(out, "%*s", indent, "");
+	}
+}
+
 void formats__print(FILE *out)
 {
 	int name = 0, file = 0;
@@ -99,9 +120,11 @@ void formats__print(FILE *out)
 		file = f > file ? f : file;
 	}
 	fprintf(out, "\nFormats:\n");
-	for (i = 0; clika_format__name(i); i++)
-		fprintf(out, "  %-*s %-*s %s%s\n", name, clika_format__name(i), file,
-			clika_format__file(i), clika_format__summary(i),
-			clika_format__is_standard(i) ? " *" : "");
-	fprintf(out, "  * part of the standard set, also written as \"standard\"\n");
+	for (i = 0; clika_format__name(i); i++) {
+		fprintf(out, "%c %-*s %-*s ", clika_format__is_standard(i) ? '*' : ' ', name,
+			clika_format__name(i), file, clika_format__file(i));
+		print_wrapped(out, clika_format__summary(i), name + file + 4,
+			      HELP_COLUMNS - name - file - 4);
+	}
+	fprintf(out, "* part of the standard set, also written as \"standard\"\n");
 }
