@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* As calloc() gives it, but for the event and its arguments, which the caller fills. */
 static struct span_node *node__take(struct walk *w)
 {
 	struct span_node *n = w->unused;
@@ -17,8 +18,6 @@ static struct span_node *node__take(struct walk *w)
 	w->unused = n->up;
 	text = n->text;
 	cap = n->text_cap;
-	/* The arguments are large and nargs guards them, so they are left as they are. */
-	memset(n, 0, offsetof(struct open_span, args));
 	memset((char *)n + offsetof(struct open_span, parent), 0,
 	       sizeof(*n) - offsetof(struct open_span, parent));
 	n->text = text;
@@ -59,6 +58,9 @@ static int node__keep_args(struct span_node *n, const struct event *ev, const st
 	size_t i, bytes = 0;
 	char *text;
 
+	n->pub.ev.args = a;
+	if (!ev->nargs && !end)
+		return 0;
 	for (i = 0; i < ev->nargs; i++) {
 		a[i] = ev->args[i];
 		if (a[i].type == ARG_STR)
@@ -82,7 +84,6 @@ static int node__keep_args(struct span_node *n, const struct event *ev, const st
 	n->pub.ev.nargs = ev->nargs;
 	for (i = 0; end && i < end->nargs && i < EVENT_MAX_ARGS; i++)
 		a[n->pub.ev.nargs++] = end->args[i];
-	n->pub.ev.args = a;
 	return 0;
 }
 
@@ -138,10 +139,23 @@ static void count_span(struct walk *w, const struct span_node *n)
 	c->late += n->pub.late;
 }
 
+static struct item *span__item(struct walk *w, const struct walk_track *wt, struct span_node *n,
+			       enum item_kind kind)
+{
+	struct item *it = &w->span_item;
+
+	it->kind = kind;
+	it->ts = w->now;
+	it->track = wt->track;
+	it->ev = &n->pub.ev;
+	it->span = &n->pub;
+	it->captures = n->pub.captures & WINDOW_CAPTURES;
+	return it;
+}
+
 static int span__show(struct walk *w, struct walk_track *wt, struct span_node *n)
 {
 	struct span_node *outer = n->up ? n->up->shown : NULL;
-	struct item it;
 
 	n->shown = outer;
 	if (!walk__shows(w, wt, n->pub.captures)) {
@@ -159,9 +173,8 @@ static int span__show(struct walk *w, struct walk_track *wt, struct span_node *n
 	n->pub.seq = ++w->n_shown;
 	n->pub.captures &= WINDOW_CAPTURES;
 	count_span(w, n);
-	walk__item(w, wt, IT_SPAN_BEGIN, &n->pub.ev, n->pub.captures, &it);
-	it.span = &n->pub;
-	return walk__emit(w, &it);
+	w->span_item.self_ns = 0;
+	return walk__emit(w, span__item(w, wt, n, IT_SPAN_BEGIN));
 }
 
 int span__begin(struct walk *w, struct walk_track *wt, const struct event *ev,
@@ -200,16 +213,13 @@ static int span__note(struct walk *w, const struct span_node *n)
 int span__end(struct walk *w, struct walk_track *wt)
 {
 	struct span_node *n = wt->top;
-	struct item it;
 	int err = 0;
 
 	if (walk__first_pass(w)) {
 		err = span__note(w, n);
 	} else if (n->shown == n) {
-		walk__item(w, wt, IT_SPAN_END, &n->pub.ev, n->pub.captures, &it);
-		it.span = &n->pub;
-		it.self_ns = n->pub.ev.dur - n->pub.child_ns;
-		err = walk__emit(w, &it);
+		w->span_item.self_ns = n->pub.ev.dur - n->pub.child_ns;
+		err = walk__emit(w, span__item(w, wt, n, IT_SPAN_END));
 	}
 	if (n->up)
 		n->up->pub.child_ns += n->pub.ev.dur;

@@ -284,11 +284,6 @@ void walk__item(const struct walk *w, const struct walk_track *wt, enum item_kin
 	it->captures = mask & WINDOW_CAPTURES;
 }
 
-int walk__emit(struct walk *w, struct item *it)
-{
-	return w->fn ? w->fn(w->ctx, it) : 0;
-}
-
 int walk__note_late(struct walk *w, enum late_kind kind, uint64_t number, uint64_t mask)
 {
 	uint64_t key = late__key(kind, number), *there = map64__get(w->s->late, key);
@@ -400,8 +395,13 @@ static int close_process(struct walk *w, uint32_t process)
 	return err;
 }
 
-/* Whatever is due before something happens at @ts. */
-static int walk__advance(struct walk *w, uint64_t ts)
+static void walk__see_windows(struct walk *w, uint64_t ts)
+{
+	w->now = ts;
+	w->open_mask = window_sweep__at(&w->sweep, &w->s->windows, ts);
+}
+
+static int walk__pass_ends(struct walk *w, uint64_t ts)
 {
 	const struct process_end *pe;
 	int err;
@@ -410,14 +410,25 @@ static int walk__advance(struct walk *w, uint64_t ts)
 		pe = &w->process_ends[w->next_process_end];
 		if (pe->ts >= ts)
 			break;
-		w->now = pe->ts > w->now ? pe->ts : w->now;
-		w->open_mask = window_sweep__at(&w->sweep, &w->s->windows, w->now);
+		walk__see_windows(w, pe->ts > w->now ? pe->ts : w->now);
 		err = close_process(w, pe->process);
 		if (err)
 			return err;
 	}
+	walk__see_windows(w, ts);
+	w->quiet_until = window_sweep__until(&w->sweep, &w->s->windows, ts);
+	if (w->next_process_end < w->n_process_ends &&
+	    w->process_ends[w->next_process_end].ts < w->quiet_until)
+		w->quiet_until = w->process_ends[w->next_process_end].ts;
+	return 0;
+}
+
+/* Whatever is due before something happens at @ts. */
+static inline int walk__advance(struct walk *w, uint64_t ts)
+{
+	if (ts >= w->quiet_until)
+		return walk__pass_ends(w, ts);
 	w->now = ts;
-	w->open_mask = window_sweep__at(&w->sweep, &w->s->windows, ts);
 	return 0;
 }
 

@@ -92,11 +92,13 @@ struct walk {
 
 	uint64_t now;
 	uint64_t open_mask;
+	uint64_t quiet_until; /* before it no window changes and no process ends */
 	struct window_sweep sweep;
 	struct process_end *process_ends;
 	size_t n_process_ends, next_process_end;
 	size_t n_processes; /* one more than defined: the unknown one */
 
+	struct item span_item; /* that of every span: most of its fields are for others, and 0 */
 	struct span_node *unused;
 	struct reading *unused_readings;
 	uint64_t n_spans, n_shown, n_flows, n_asyncs, n_lanes, n_requests;
@@ -111,7 +113,10 @@ struct walk {
 /* walk.c */
 bool walk__shows(struct walk *w, const struct walk_track *wt, uint64_t mask);
 bool walk__shows_name(struct walk *w, uint32_t name);
-int walk__emit(struct walk *w, struct item *it);
+static inline int walk__emit(struct walk *w, struct item *it)
+{
+	return w->fn ? w->fn(w->ctx, it) : 0;
+}
 uint32_t walk__process(const struct walk *w, const struct walk_track *wt);
 int walk__note_late(struct walk *w, enum late_kind kind, uint64_t number, uint64_t mask);
 uint64_t walk__late(const struct walk *w, enum late_kind kind, uint64_t number);

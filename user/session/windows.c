@@ -61,7 +61,7 @@ static size_t first_begin(const struct windows *ws, uint64_t ts, bool equal)
 	return lo;
 }
 
-uint64_t windows__begin_between(const struct windows *ws, uint64_t from, uint64_t to)
+uint64_t windows__find_begin_between(const struct windows *ws, uint64_t from, uint64_t to)
 {
 	uint64_t mask = 0;
 	size_t lo, hi;
@@ -113,9 +113,17 @@ uint64_t window_sweep__at(struct window_sweep *s, const struct windows *ws, uint
 	return mask;
 }
 
-bool window_sweep__ends_before(const struct window_sweep *s, const struct windows *ws, uint64_t ts)
+uint64_t window_sweep__until(const struct window_sweep *s, const struct windows *ws, uint64_t now)
 {
-	if (s->next_end < ws->n && ws->ends[s->next_end].end < ts)
-		return true;
-	return ws->range.end < ts;
+	uint64_t until = UINT64_MAX;
+
+	if (s->next_begin < ws->n)
+		until = ws->w[s->next_begin].begin;
+	if (s->next_end < ws->n && ws->ends[s->next_end].end < until)
+		until = ws->ends[s->next_end].end;
+	if (ws->range.begin > now && ws->range.begin < until)
+		until = ws->range.begin;
+	if (ws->range.end > now && ws->range.end < until)
+		until = ws->range.end;
+	return until;
 }

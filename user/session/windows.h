@@ -34,7 +34,14 @@ int windows__init(struct windows *ws, struct window *w, size_t n);
 void windows__free(struct windows *ws);
 uint64_t windows__bit(size_t index);
 /* Bits of the windows that begin after @from and before @to. */
-uint64_t windows__begin_between(const struct windows *ws, uint64_t from, uint64_t to);
+uint64_t windows__find_begin_between(const struct windows *ws, uint64_t from, uint64_t to);
+static inline uint64_t windows__begin_between(const struct windows *ws, uint64_t from, uint64_t to)
+{
+	/* Mostly all have begun long ago. */
+	if (ws->range.begin <= from && (!ws->n || ws->w[ws->n - 1].begin <= from))
+		return 0;
+	return windows__find_begin_between(ws, from, to);
+}
 /* True when some window leaves out part of [first, last]. */
 bool windows__cut(const struct windows *ws, uint64_t first, uint64_t last);
 
@@ -45,7 +52,15 @@ struct window_sweep {
 	uint64_t mask;
 };
 uint64_t window_sweep__at(struct window_sweep *s, const struct windows *ws, uint64_t now);
+/* The mask is the same at every moment from the last one asked for up to before this one. */
+uint64_t window_sweep__until(const struct window_sweep *s, const struct windows *ws, uint64_t now);
 /* Of the windows that had not ended at that moment, does one end before @ts? */
-bool window_sweep__ends_before(const struct window_sweep *s, const struct windows *ws, uint64_t ts);
+static inline bool window_sweep__ends_before(const struct window_sweep *s, const struct windows *ws,
+					     uint64_t ts)
+{
+	if (s->next_end < ws->n && ws->ends[s->next_end].end < ts)
+		return true;
+	return ws->range.end < ts;
+}
 
 #endif
