@@ -42,6 +42,7 @@ build|hdr:cjson/cJSON.h|libcjson-dev|writes JSON
 build|cmd:protoc-c|protobuf-c-compiler|compiles the description of Perfetto's format
 build|hdr:protobuf-c/protobuf-c.h|libprotobuf-c-dev|writes Perfetto traces
 build|hdr:zlib.h|zlib1g-dev|checksums and compression
+build|hdr:curl/curl.h|libcurl4-openssl-dev|pushes traces to a collector
 build|cmd:python3|python3|runs the demo's and the tests' scripts
 test|hdr:cmocka.h|libcmocka-dev|unit tests
 test|hdr:sys/sdt.h|systemtap-sdt-dev|target programs with markers of other providers
@@ -49,6 +50,8 @@ test|cmd:ld.lld|lld|markers under link-time optimisation
 test|cmd:llvm-strip|llvm|markers in stripped programs
 test|cmd:valgrind|valgrind|memory check of a live recording
 test|cmd:npm|npm nodejs|llama.cpp, the unmodified runtime of an end-to-end test
+test|cmd:go|golang-go|pprof, which reads our profiles
+test|run:$here/find-chromium.sh|chromium|shows our SVG and speedscope's page
 test|py:ensurepip|python3-venv|writes that test's model
 fuzz|rt:fuzzer|libclang-rt-$clang_major-dev|make fuzz
 $arm64
