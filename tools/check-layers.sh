@@ -15,7 +15,7 @@ user/session       user/base,user/recording,user/session                        
 export             user/base,user/recording,user/session,export                        json,z
 user/service       user/base,user/service,include/clika/prof.h,include/clika/service.h,include/clika/client.h  -
 user/client        user/base,user/client,user/service/proto.h,include/clika/client.h   -
-user/prof          user/base,user/probe,user/recording,user/stream,user/session,user/prof,export,include/wire.h,include/clika/prof.h,include/clika/markers.h,skel  bpf
+user/prof          user/base,user/probe,user/recording,user/stream,user/session,user/prof,export,include/wire.h,include/clika/prof.h,include/clika/markers.h,skel  bpf,json,z
 user/cli           user/cli,include/clika/prof.h,include/clika/service.h               json
 bpf                bpf,vmlinux,include/wire.h,include/clika/markers.h                   bpf
 include/clika      include/clika                                                                   -

@@ -206,6 +206,27 @@ CLIKA_API int clika_recording__export_mem(struct clika_recording *r, const char 
 					  size_t *len, struct clika_prof_error *err);
 
 /*
+ * Tables for people: operations, threads, requests, memory, captures; or the rows of report.json
+ * that say the same. *@data is malloc'ed, NUL-terminated, *@len without the NUL.
+ */
+struct clika_report_opts {
+	size_t sz;
+	const char *by;     /* a table: clika_report__table(); NULL = what was recorded, operations */
+	const char *sort;   /* a column: clika_report__column(), or "name"; "-" in front: least first;
+			     * NULL = the order of the table */
+	const char *filter; /* glob on the names of rows */
+	unsigned top;       /* rows; 0 = 30, in JSON all */
+	unsigned columns;   /* width of the text, 0 = 100 */
+	bool json;
+};
+CLIKA_API void clika_report_opts__init(struct clika_report_opts *o);
+CLIKA_API int clika_recording__report(struct clika_recording *r, const struct clika_report_opts *o,
+				      char **data, size_t *len, struct clika_prof_error *err);
+/* Names of tables and of the columns of one: index from 0 until NULL. */
+CLIKA_API const char *clika_report__table(size_t i);
+CLIKA_API const char *clika_report__column(const char *table, size_t i);
+
+/*
  * Sends the recording as OTLP traces to a collector's HTTP receiver. What the server refuses for
  * now (429, 502, 503, 504, no answer) is tried again, after what it says in Retry-After or with
  * growing pauses; anything else ends the push. Needs libcurl at run time: -ENOTSUP without.

@@ -37,6 +37,7 @@ struct cli_verb {
 };
 extern const struct cli_verb verb_record, verb_export, verb_list, verb_doctor;
 extern const struct cli_verb verb_serve, verb_sessions;
+extern const struct cli_verb verb_report;
 
 /* ---- options: one table makes getopt's tables and --help --------------------------------------- */
 
@@ -145,6 +146,43 @@ int outdir__open(const char *path, const struct owner *owner, bool *created, cha
 int outdir__default(char *path, size_t n);
 /* First file that is in the folder already, of @names; NULL = none. */
 const char *outdir__holds(const char *path, const char *const *names);
+
+/* ---- recordings, and parts of them ---------------------------------------------------------------------- */
+
+/* Rows of options that choose a part of a recording; view__option() takes them. */
+enum {
+	CLI_KEY_FROM = 1024,
+	CLI_KEY_TO,
+	CLI_KEY_CAPTURE,
+	CLI_KEY_OUTSIDE,
+	CLI_KEY_TID,
+	CLI_KEY_NAME,
+};
+#define CLI_VIEW_OPTS                                                                              \
+	{ 1, NULL, NULL,                                                                           \
+	  "Which part of the recording (times count from its start: 2s, 500ms, 1.5m):" },          \
+		{ CLI_KEY_FROM, "from", "TIME", "leave out what ended before" },                   \
+		{ CLI_KEY_TO, "to", "TIME", "leave out what began after" },                        \
+		{ CLI_KEY_CAPTURE, "capture", "TAG", "what belongs to captures of this tag" },     \
+		{ CLI_KEY_OUTSIDE, "outside-captures", NULL, "also what belongs to no capture" },  \
+		{ 'p', "pid", "PID", "one process" }, { CLI_KEY_TID, "tid", "TID", "one thread" }, \
+	{                                                                                          \
+		CLI_KEY_NAME, "name", "GLOB", "spans and counters whose name matches"              \
+	}
+/* 0: taken; -1: not one of them; else what say_usage() returned. */
+int view__option(const char *verb, int key, struct clika_view_opts *v);
+int view__check(const char *verb, const struct clika_view_opts *v); /* once all are there */
+
+/* 0, or say_usage()'s: a number of at least one. */
+int option__number(const char *verb, const char *what, const char *text, uint32_t *v);
+
+/* A folder stands for the recording.clika in it. */
+void recording__path(const char *given, char *path, size_t n);
+bool path__is_dir(const char *path);
+/* Tells what is missing from the recording; false: nothing is. */
+bool recording__tell_incomplete(const struct clika_recording *r);
+/* Of standard output, when it is a terminal; else @otherwise. */
+unsigned output__columns(unsigned otherwise);
 
 /* ---- formats -------------------------------------------------------------------------------------------- */
 

@@ -10,13 +10,7 @@
 #include <unistd.h>
 
 enum {
-	OPT_FROM = 256,
-	OPT_TO,
-	OPT_CAPTURE,
-	OPT_TID,
-	OPT_NAME,
-	OPT_OUTSIDE,
-	OPT_TOP,
+	OPT_TOP = 256,
 	OPT_COMPRESS_PACKETS,
 };
 
@@ -30,15 +24,7 @@ static const struct cli_opt options[] = {
 	{ OPT_COMPRESS_PACKETS, "compress-packets", NULL,
 	  "pack a Perfetto trace inside: a quarter of the size, and it\n"
 	  "opens as it is" },
-	{ 1, NULL, NULL,
-	  "Which part of the recording (times count from its start: 2s, 500ms, 1.5m):" },
-	{ OPT_FROM, "from", "TIME", "leave out what ended before" },
-	{ OPT_TO, "to", "TIME", "leave out what began after" },
-	{ OPT_CAPTURE, "capture", "TAG", "what belongs to captures of this tag" },
-	{ OPT_OUTSIDE, "outside-captures", NULL, "also what belongs to no capture" },
-	{ 'p', "pid", "PID", "one process" },
-	{ OPT_TID, "tid", "TID", "one thread" },
-	{ OPT_NAME, "name", "GLOB", "spans and counters whose name matches" },
+	CLI_VIEW_OPTS,
 	{ 1, NULL, NULL, "Other:" },
 	{ 'q', "quiet", NULL, "do not say which files were written" },
 	CLI_OPT_HELP,
@@ -68,20 +54,6 @@ struct export
 	bool quiet;
 };
 
-static int parse_number(const char *what, const char *text, uint32_t *v)
-{
-	if (!parse__u32(text, v) && *v)
-		return 0;
-	return say_usage("export", "'%s' is no %s", text, what);
-}
-
-static int parse_time(const char *text, uint64_t *ns)
-{
-	if (!parse__duration(text, ns))
-		return 0;
-	return say_usage("export", "'%s' is no time (2s, 500ms, 1.5m)", text);
-}
-
 static int parse_option(struct export *e, int key)
 {
 	uint32_t v;
@@ -95,38 +67,18 @@ static int parse_option(struct export *e, int key)
 		e->output = optarg;
 		break;
 	case OPT_TOP:
-		rc = parse_number("number of rows", optarg, &v);
+		rc = option__number("export", "number of rows", optarg, &v);
 		e->opts.top = rc ? 0 : v;
 		break;
 	case OPT_COMPRESS_PACKETS:
 		e->opts.compress_packets = true;
 		break;
-	case OPT_FROM:
-		rc = parse_time(optarg, &e->view.from_ns);
-		break;
-	case OPT_TO:
-		rc = parse_time(optarg, &e->view.to_ns);
-		break;
-	case OPT_CAPTURE:
-		e->view.capture = optarg;
-		break;
-	case OPT_OUTSIDE:
-		e->view.outside_captures = true;
-		break;
-	case 'p':
-		rc = parse_number("process number", optarg, &e->view.pid);
-		break;
-	case OPT_TID:
-		rc = parse_number("thread number", optarg, &e->view.tid);
-		break;
-	case OPT_NAME:
-		e->view.name = optarg;
-		break;
 	case 'q':
 		e->quiet = true;
 		break;
 	default:
-		rc = EXIT_USAGE;
+		rc = view__option("export", key, &e->view);
+		rc = rc < 0 ? EXIT_USAGE : rc;
 	}
 	return rc;
 }
@@ -159,21 +111,14 @@ static int parse(struct export *e, int argc, char **argv)
 	}
 	if (!e->recording)
 		return say_usage("export", "which recording?");
-	if (e->view.to_ns && e->view.from_ns >= e->view.to_ns)
-		return say_usage("export", "--from must lie before --to");
+	if (view__check("export", &e->view))
+		return EXIT_USAGE;
 	if (!formats__known(e->formats, bad, sizeof(bad))) {
 		formats__names(names, sizeof(names));
 		return say_usage("export", "there is no format '%s'; there are: %s, standard", bad,
 				 names);
 	}
 	return 0;
-}
-
-static bool is_dir(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
 static bool same_file(const char *a, const char *b)
@@ -227,7 +172,8 @@ static int to_files(struct export *e, struct clika_recording *r, const char *sou
 	n = formats__files(e->formats, files, ARRAY_LEN(files));
 	e->opts.owner = owner.uid;
 	e->opts.group = owner.gid;
-	if (e->output && n == 1 && !is_dir(e->output) && e->output[strlen(e->output) - 1] != '/') {
+	if (e->output && n == 1 && !path__is_dir(e->output) &&
+	    e->output[strlen(e->output) - 1] != '/') {
 		if (same_file(e->output, source))
 			return say_usage("export", "%s is the recording itself", e->output);
 		rc = clika_recording__export(r, e->formats, NULL, e->output, &e->opts, &err);
@@ -259,26 +205,6 @@ out:
 	return EXIT_FAILED;
 }
 
-/* Tells what is missing from the recording. */
-static bool tell_incomplete(const struct clika_recording *r)
-{
-	struct clika_recording_info info = { .sz = sizeof(info) };
-	char bytes[32];
-
-	clika_recording__info(r, &info);
-	if (info.incomplete) {
-		format__bytes(bytes, sizeof(bytes), info.trailing_bytes);
-		say_warning(
-			"the recording is incomplete: its recorder did not finish it; recovered "
-			"%llu segments with %llu events, %s after them could not be used",
-			(unsigned long long)info.segments, (unsigned long long)info.events, bytes);
-	}
-	if (info.bad_segments)
-		say_warning("%llu segments of the recording are damaged and were left out",
-			    (unsigned long long)info.bad_segments);
-	return info.incomplete || info.bad_segments;
-}
-
 static int run(int argc, char **argv)
 {
 	struct export e = { .formats = "standard" };
@@ -293,8 +219,7 @@ static int run(int argc, char **argv)
 	if (rc)
 		return rc < 0 ? EXIT_OK : rc;
 
-	snprintf(source, sizeof(source), "%s%s", e.recording,
-		 is_dir(e.recording) ? "/recording.clika" : "");
+	recording__path(e.recording, source, sizeof(source));
 	if (clika_recording__open(source, &e.view, &r, &err)) {
 		say_error("%s", err.msg);
 		return EXIT_FAILED;
@@ -303,7 +228,7 @@ static int run(int argc, char **argv)
 		rc = to_stdout(&e, r);
 	else
 		rc = to_files(&e, r, source);
-	if (!rc && tell_incomplete(r))
+	if (!rc && recording__tell_incomplete(r))
 		rc = EXIT_INCOMPLETE;
 	clika_recording__close(r);
 	return rc;

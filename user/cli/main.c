@@ -6,6 +6,7 @@
 static const struct cli_verb *const verbs[] = {
 	&verb_record,
 	&verb_export,
+	&verb_report,
 	&verb_list,
 	&verb_doctor,
 	&verb_serve,
@@ -18,6 +19,7 @@ static const char examples[] =
 	"  sudo " CLI_NAME " record -- ./server --model m  a command and its children\n"
 	"  sudo " CLI_NAME " record                        the whole machine, until Ctrl-C\n"
 	"  " CLI_NAME " export out/recording.clika --format chrome -o t.json\n"
+	"  " CLI_NAME " report out                         where the time went\n"
 	"  " CLI_NAME " list                               processes that carry markers\n"
 	"  " CLI_NAME " doctor                             what works here, and what is missing\n";
 

@@ -2,8 +2,8 @@
 /* The public face of recordings: open one, look at it through a view, export it. */
 #include "clika/prof.h"
 
-#include "export/exporter.h"
 #include "export/otlp_push.h"
+#include "user/prof/recording_impl.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,32 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct clika_recording {
-	struct recording *r;
-	struct session *s;
-};
-
 const char *clika_prof_version(void)
 {
 	return CLIKA_PROF_VERSION;
 }
-
-static int give_error(struct clika_prof_error *out, const struct clika_error *err, int code)
-{
-	if (out && code) {
-		out->code = code;
-		memcpy(out->msg, err->msg, sizeof(out->msg));
-		out->msg[sizeof(out->msg) - 1] = '\0';
-	}
-	return code;
-}
-
-/* Callers built against an older header give a shorter struct: the rest stays at its default. */
-#define TAKE_OPTS(to, from)                                                                        \
-	do {                                                                                       \
-		size_t bytes_ = (from)->sz < sizeof(*(to)) ? (from)->sz : sizeof(*(to));           \
-		memcpy(to, from, bytes_);                                                          \
-	} while (0)
 
 static int open_view(struct recording *r, const struct clika_view_opts *view,
 		     struct clika_recording **out, struct clika_prof_error *error)
@@ -50,7 +28,7 @@ static int open_view(struct recording *r, const struct clika_view_opts *view,
 
 	if (!c) {
 		recording__close(r);
-		return give_error(error, &err, error__set(&err, -ENOMEM, "out of memory"));
+		return error__give(error, &err, error__set(&err, -ENOMEM, "out of memory"));
 	}
 	if (view)
 		TAKE_OPTS(&v, view);
@@ -65,7 +43,7 @@ static int open_view(struct recording *r, const struct clika_view_opts *view,
 	code = session__new(r, &o, &c->s, &err);
 	if (code) {
 		clika_recording__close(c);
-		return give_error(error, &err, code);
+		return error__give(error, &err, code);
 	}
 	*out = c;
 	return 0;
@@ -80,7 +58,7 @@ int clika_recording__open(const char *path, const struct clika_view_opts *view,
 
 	*out = NULL;
 	code = recording__open(path, &r, &err);
-	return code ? give_error(error, &err, code) : open_view(r, view, out, error);
+	return code ? error__give(error, &err, code) : open_view(r, view, out, error);
 }
 
 int clika_recording__open_fd(int fd, const struct clika_view_opts *view,
@@ -92,7 +70,7 @@ int clika_recording__open_fd(int fd, const struct clika_view_opts *view,
 
 	*out = NULL;
 	code = recording__open_fd(fd, &r, &err);
-	return code ? give_error(error, &err, code) : open_view(r, view, out, error);
+	return code ? error__give(error, &err, code) : open_view(r, view, out, error);
 }
 
 void clika_recording__close(struct clika_recording *r)
@@ -324,7 +302,7 @@ int clika_recording__export(struct clika_recording *r, const char *formats, cons
 		jobs__abort(&j);
 	else
 		code = exporter__run(r->s, j.job, j.n, &e, &err);
-	return give_error(error, &err, code);
+	return error__give(error, &err, code);
 }
 
 int clika_recording__export_mem(struct clika_recording *r, const char *format,
@@ -353,7 +331,7 @@ int clika_recording__export_mem(struct clika_recording *r, const char *format,
 	}
 	if (code) {
 		buf__free(&b);
-		return give_error(error, &err, code);
+		return error__give(error, &err, code);
 	}
 	*data = (char *)b.data;
 	*len = b.len - 1;
@@ -385,7 +363,7 @@ int clika_recording__export_fds(struct clika_recording *r, const char *const *fo
 		for (size_t i = 0; i < made; i++)
 			outfile__abort(jobs[i].out);
 	free(jobs);
-	return give_error(error, &err, code);
+	return error__give(error, &err, code);
 }
 
 int clika_recording__push_otlp(struct clika_recording *r, const struct clika_push_opts *given,
@@ -419,5 +397,5 @@ int clika_recording__push_otlp(struct clika_recording *r, const struct clika_pus
 		result.sz = out->sz < sizeof(result) ? out->sz : sizeof(result);
 		memcpy(out, &result, result.sz);
 	}
-	return give_error(error, &err, code);
+	return error__give(error, &err, code);
 }
