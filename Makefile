@@ -106,7 +106,7 @@ CLIENT := $(O)/libclika-client.a
 CLI := $(O)/clika-bpf-prof
 DIGITS := $(if $(DIGITS_SRCS),$(O)/digits)
 
-.PHONY: all lib bpf bpf-arm64 tests tests-user fixtures deps deps-test deps-dev deps-bench demo check check-headers check-layers \
+.PHONY: all lib bpf bpf-arm64 tests tests-user fixtures deps deps-test deps-dev deps-bench demo check check-consumers check-headers check-layers \
 	check-format check-tidy check-man format bench fuzz fuzzers install uninstall clean FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -312,6 +312,10 @@ check: deps-test
 	@$(MAKE) --no-print-directory all tests
 	@$(MAKE) --no-print-directory SAN=1 tests-user
 	@$(PYTHON) tools/run-tests.py $(RUN)
+# Programs of others that take minutes to set up, then stay in build/tools.
+check-consumers: deps-test
+	@$(MAKE) --no-print-directory all
+	@$(PYTHON) tools/run-tests.py --only consumers
 
 check-layers:
 	@tools/check-layers.sh

@@ -20,6 +20,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SECONDS = {"e2e": 900, "markers": 900}
 GROUPS = ["static", "unit", "golden", "bpf", "markers", "e2e", "asan"]
+SLOW_GROUPS = ["consumers"]  # only when named: what they set up takes minutes
 # What sudo tells about its caller changes what the tool does; tests set it themselves.
 SUDO_VARIABLES = ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND"]
 KEPT_VARIABLES = ["CI", "CC", "CXX", "CLANG", "BPFTOOL"]
@@ -76,6 +77,10 @@ def programs():
         name = os.path.basename(source)[:-3]
         yield Program("e2e", f"e2e/{name}", [sys.executable, "-m", "unittest", "-v", source], source,
                       root=True, kind="unittest", env={"PYTHONPATH": "tests/e2e"})
+    for source in sorted(glob.glob("tests/consumers/test_*.py")):
+        name = os.path.basename(source)[:-3]
+        yield Program("consumers", f"consumers/{name}", [sys.executable, "-m", "unittest", "-v", source], source,
+                      kind="unittest", env={"PYTHONPATH": "tests/e2e:tests/consumers"})
     for group in ("unit", "golden"):
         for source, name, path in built(group, "build/asan"):
             yield Program("asan", f"asan/{group}/{name}", [path], source)
@@ -203,7 +208,7 @@ def show(p):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    ap.add_argument("--only", default=",".join(GROUPS), help="groups, of: " + ", ".join(GROUPS))
+    ap.add_argument("--only", default=",".join(GROUPS), help="groups, of: " + ", ".join(GROUPS + SLOW_GROUPS))
     ap.add_argument("--match", default="", help="only programs whose name contains this")
     ap.add_argument("-j", type=int, default=2, help="unit programs at the same time")
     args = ap.parse_args()
@@ -216,7 +221,7 @@ def main():
         runner.get_root()
     done = []
     try:
-        for group in [g for g in GROUPS if g in wanted]:
+        for group in [g for g in GROUPS + SLOW_GROUPS if g in wanted]:
             mine = [p for p in todo if p.group == group]
             together = args.j if group in ("unit", "golden", "asan") else 1
             with concurrent.futures.ThreadPoolExecutor(together) as pool:
