@@ -133,6 +133,19 @@ uint64_t histogram__stddev(const struct histogram *h)
 	return variance > 0 ? (uint64_t)(sqrtl(variance) + 0.5L) : 0;
 }
 
+void histogram__powers(const struct histogram *h, uint64_t count[HISTOGRAM_POWERS])
+{
+	uint64_t v;
+	size_t i;
+
+	memset(count, 0, HISTOGRAM_POWERS * sizeof(*count));
+	for (i = 0; i < (size_t)h->n * SUB; i++) {
+		/* No bucket reaches over a power of two, so its middle stands for all of it. */
+		v = middle_of(h->first + (unsigned int)(i / SUB), (unsigned int)(i % SUB));
+		count[v ? 64 - __builtin_clzll(v) : 0] += h->buckets[i];
+	}
+}
+
 void histogram__free(struct histogram *h)
 {
 	free(h->buckets);

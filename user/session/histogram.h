@@ -23,6 +23,9 @@ uint64_t histogram__mean(const struct histogram *h);
 /* Of a sample: divided by one less than the count. 0 with fewer than two values. */
 uint64_t histogram__stddev(const struct histogram *h);
 int histogram__merge(struct histogram *h, const struct histogram *other); /* 0 or -ENOMEM */
+/* How many values were 0 (in [0]) and in [1 << (k - 1), 1 << k) (in [k]). */
+#define HISTOGRAM_POWERS 65
+void histogram__powers(const struct histogram *h, uint64_t count[HISTOGRAM_POWERS]);
 void histogram__free(struct histogram *h);
 
 #endif

@@ -416,6 +416,11 @@ const struct recording *session__recording(const struct session *s)
 	return s->r;
 }
 
+const struct session_opts *session__opts(const struct session *s)
+{
+	return &s->opts;
+}
+
 const struct strpool *session__names(const struct session *s)
 {
 	return recording__names(s->r);

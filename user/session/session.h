@@ -49,6 +49,7 @@ struct session_capture {
 };
 
 const struct recording *session__recording(const struct session *s);
+const struct session_opts *session__opts(const struct session *s); /* as given */
 const struct strpool *session__names(const struct session *s);
 const char *session__str(const struct session *s, uint32_t id);
 size_t session__n_tracks(const struct session *s);
@@ -106,7 +107,7 @@ struct open_span {
 	void *user[4];          /* sinks may hang what they need here; NULL at begin */
 };
 
-struct item {
+struct item { /* members of other kinds are not set */
 	enum item_kind kind;
 	uint64_t ts;
 	const struct track *track;

@@ -5,21 +5,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How far out a span of the same operation is looked for, to count recursive time once. */
-#define RECURSION_LOOK 64
-
 /* --- tables ---------------------------------------------------------------------------------- */
 
 size_t stats__row(struct stats *st, enum stats_table table, uint64_t key, void **rows, size_t *n,
 		  size_t bytes, bool *fresh)
 {
 	struct stats_index *x = st->index;
-	uint64_t *at = map64__get(x->of[table], key);
+	uint64_t *at;
 	void *bigger;
 
-	*fresh = !at;
-	if (at)
+	*fresh = false;
+	if (x->last[table].at && x->last[table].key == key)
+		return x->last[table].at - 1;
+	x->last[table].key = key;
+	at = map64__get(x->of[table], key);
+	if (at) {
+		x->last[table].at = *at + 1;
 		return *at;
+	}
+	x->last[table].at = 0;
+	*fresh = true;
 	if (*n == x->cap[table]) {
 		size_t cap = *n ? *n * 2 : 16;
 
@@ -32,6 +37,7 @@ size_t stats__row(struct stats *st, enum stats_table table, uint64_t key, void *
 	if (!map64__put(x->of[table], key, *n))
 		return SIZE_MAX;
 	memset((char *)*rows + *n * bytes, 0, bytes);
+	x->last[table].at = *n + 1;
 	return (*n)++;
 }
 
@@ -48,7 +54,7 @@ static size_t type_of(struct stats *st, uint32_t cat)
 }
 
 /* Beyond the limit all is one operation, which has no category. */
-size_t stats__op(struct stats *st, uint32_t name, uint32_t cat)
+static size_t find_op(struct stats *st, uint32_t name, uint32_t cat)
 {
 	uint64_t key = (uint64_t)name << 32 | cat;
 	bool fresh, other = false;
@@ -73,6 +79,24 @@ size_t stats__op(struct stats *st, uint32_t name, uint32_t cat)
 	return i;
 }
 
+size_t stats__op(struct stats *st, uint32_t name, uint32_t cat)
+{
+	uint32_t slot = (name + cat * 31) & (RECENT_OPS - 1);
+	struct stats_index *x = st->index;
+	size_t at;
+
+	if (x->recent_ops[slot].at && x->recent_ops[slot].name == name &&
+	    x->recent_ops[slot].cat == cat)
+		return x->recent_ops[slot].at - 1;
+	at = find_op(st, name, cat);
+	if (at != SIZE_MAX) {
+		x->recent_ops[slot].name = name;
+		x->recent_ops[slot].cat = cat;
+		x->recent_ops[slot].at = at + 1;
+	}
+	return at;
+}
+
 struct around { /* what a span lies in */
 	bool op, type;
 };
@@ -83,7 +107,7 @@ static struct around look_around(const struct open_span *span)
 	struct around in = { false, false };
 	int i;
 
-	for (i = 0; p && i < RECURSION_LOOK && !in.op; i++, p = p->parent) {
+	for (i = 0; p && i < STATS_LOOK && !in.op; i++, p = p->parent) {
 		if (p->ev.cat != span->ev.cat)
 			continue;
 		in.type = true;
@@ -117,8 +141,10 @@ static int op__add(struct op_stats *op, const struct item *it, struct around in)
 	if (!in.op)
 		stats__add(&op->total_ns, it->ev->dur);
 	stats__add(&op->self_ns, it->self_ns);
-	if (!op->dur.count || it->ev->ts < op->first)
+	if (!op->dur.count || it->ev->ts < op->first) {
 		op->first = it->ev->ts;
+		op->first_dur = it->ev->dur;
+	}
 	if (it->ts > op->last)
 		op->last = it->ts;
 	return histogram__add(&op->dur, it->ev->dur);

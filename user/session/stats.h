@@ -37,6 +37,8 @@ struct op_stats { /* spans of one (category, name) */
 	uint64_t first, last; /* ns: the first begin, the last end */
 	uint64_t unfinished, late, redacted;
 	uint64_t allocs, alloc_bytes, frees, freed_bytes; /* while it was the innermost span */
+	uint64_t all_alloc_bytes, all_freed_bytes;        /* in it and in the spans inside */
+	uint64_t first_dur;                               /* of the call that began first */
 	struct op_args args;
 };
 
@@ -106,7 +108,7 @@ struct counter_stats {             /* of one (process, name) */
 
 /* --- memory (stats_memory.c) --------------------------------------------------------------- */
 
-#define SIZE_CLASSES 65 /* 0, then [1 << (k - 1), 1 << k) for k up to 64 */
+#define SIZE_CLASSES HISTOGRAM_POWERS /* the same */
 struct size_classes {
 	uint64_t count[SIZE_CLASSES], bytes[SIZE_CLASSES];
 };

@@ -23,14 +23,27 @@ enum stats_table {
 
 #define STATS_ROLES 7
 #define ROLE_FLOPS OP_TEXTS
+/* How far out a span of the same operation is looked for, to count what is recursive once. */
+#define STATS_LOOK 64
+
 struct stats_role { /* what an argument's name says */
 	uint32_t key;
 	int role; /* enum op_text, ROLE_FLOPS */
 };
 
+#define RECENT_OPS 256 /* a power of two */
+
 struct stats_index {
 	struct map64 *of[TABLE_COUNT]; /* key -> index */
 	size_t cap[TABLE_COUNT];
+	struct { /* found last: most events are about what the one before was about */
+		uint64_t key;
+		size_t at; /* one more than the index, 0 = nothing yet */
+	} last[TABLE_COUNT];
+	struct {
+		uint32_t name, cat;
+		size_t at; /* the same */
+	} recent_ops[RECENT_OPS];
 	struct window *observed; /* disjoint, sorted */
 	size_t n_observed;
 	struct stats_role role[STATS_ROLES];

@@ -234,6 +234,35 @@ static int block_gone(struct stats *st, const struct item *it, size_t memory, ui
 	return captures_give(st, it->alloc_captures & it->captures & st->index->known, op, bytes);
 }
 
+static bool again_inside(const struct open_span *from, const struct open_span *p)
+{
+	for (; from != p; from = from->parent)
+		if (from->ev.name == p->ev.name && from->ev.cat == p->ev.cat)
+			return true;
+	return false;
+}
+
+/* Everything that lies around has it too; what is recursive has it once. */
+static int by_span_around(struct stats *st, const struct item *it)
+{
+	const struct open_span *p = it->span;
+	struct op_stats *op;
+	int depth;
+	size_t i;
+
+	for (depth = 0; p && depth < STATS_LOOK; depth++, p = p->parent) {
+		if (again_inside(it->span, p))
+			continue;
+		i = stats__op(st, p->ev.name, p->ev.cat);
+		if (i == SIZE_MAX)
+			return -ENOMEM;
+		op = &st->ops[i];
+		stats__add(it->ev->kind == EV_ALLOC ? &op->all_alloc_bytes : &op->all_freed_bytes,
+			   it->bytes);
+	}
+	return 0;
+}
+
 static int by_innermost_span(struct stats *st, const struct item *it)
 {
 	struct op_stats *op;
@@ -252,7 +281,7 @@ static int by_innermost_span(struct stats *st, const struct item *it)
 		op->frees++;
 		stats__add(&op->freed_bytes, it->bytes);
 	}
-	return 0;
+	return by_span_around(st, it);
 }
 
 static int alloc(struct stats *st, const struct item *it, size_t memory)

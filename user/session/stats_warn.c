@@ -31,8 +31,18 @@ static int warn(struct stats *st, const char *code, const char *fmt, ...)
 	if (n < 0)
 		return -ENOMEM;
 	snprintf(w->code, sizeof(w->code), "%s", code);
+	w->n_facts = 0;
 	st->n_warnings++;
 	return 0;
+}
+
+/* A number of the warning made last, for programs. */
+static void fact(struct stats *st, const char *key, uint64_t value)
+{
+	struct stats_warning *w = st->n_warnings ? &st->warnings[st->n_warnings - 1] : NULL;
+
+	if (w && w->n_facts < WARNING_FACTS)
+		w->facts[w->n_facts++] = (struct stats_fact){ key, value };
 }
 
 static const char *plural(uint64_t n)
@@ -71,17 +81,23 @@ static int warn_file(struct stats *st)
 	const struct session_counts *n = session__counts(st->s);
 	int err = 0;
 
-	if (f->incomplete)
+	if (f->incomplete) {
 		err = warn(st, "incomplete",
 			   "the recorder did not finish the file: everything up to its last whole "
 			   "segment is here (%llu segment%s, %llu bytes after them)",
 			   (unsigned long long)f->segments, plural(f->segments),
 			   (unsigned long long)f->trailing_bytes);
-	if (!err && (f->bad_segments || n->damaged))
+		fact(st, "segments", f->segments);
+		fact(st, "trailing_bytes", f->trailing_bytes);
+	}
+	if (!err && (f->bad_segments || n->damaged)) {
 		err = warn(st, "damaged",
 			   "%llu segments and %llu blocks of the file are damaged and "
 			   "left out",
 			   (unsigned long long)f->bad_segments, (unsigned long long)n->damaged);
+		fact(st, "segments", f->bad_segments);
+		fact(st, "blocks", n->damaged);
+	}
 	return err;
 }
 
@@ -90,6 +106,7 @@ static int warn_losses(struct stats *st)
 	const struct recording *r = session__recording(st->s);
 	const struct count_info *n = recording__counts(r);
 	uint64_t lost = 0, at_most = 0;
+	int err = 0;
 	size_t i;
 
 	for (i = 0; i < recording__n_losses(r); i++) {
@@ -97,15 +114,20 @@ static int warn_losses(struct stats *st)
 		at_most += recording__loss(r, i)->at_most;
 	}
 	if (lost)
-		return warn(st, "lost", "%llu of %llu records lost%s: counts and times are too low",
-			    (unsigned long long)lost, (unsigned long long)n->emitted,
-			    at_most ? ", and perhaps more" : "");
-	if (at_most)
-		return warn(st, "lost",
-			    "up to %llu records may be lost: what was in memory that "
-			    "could not be read is not known",
-			    (unsigned long long)at_most);
-	return 0;
+		err = warn(st, "lost", "%llu of %llu records lost%s: counts and times are too low",
+			   (unsigned long long)lost, (unsigned long long)n->emitted,
+			   at_most ? ", and perhaps more" : "");
+	else if (at_most)
+		err = warn(st, "lost",
+			   "up to %llu records may be lost: what was in memory that "
+			   "could not be read is not known",
+			   (unsigned long long)at_most);
+	if (lost || at_most) {
+		fact(st, "lost", lost);
+		fact(st, "unknown_at_most", at_most);
+		fact(st, "emitted", n->emitted);
+	}
+	return err;
 }
 
 static int warn_spans(struct stats *st)
@@ -113,31 +135,41 @@ static int warn_spans(struct stats *st)
 	const struct session_counts *n = session__counts(st->s);
 	int err = 0;
 
-	if (n->unfinished)
+	if (n->unfinished) {
 		err = warn(
 			st, "unfinished",
 			"%llu span%s (async spans and requests counted in) without an end: closed "
 			"where the thread, the process or the recording ended",
 			(unsigned long long)n->unfinished, plural(n->unfinished));
-	if (!err && n->clipped)
+		fact(st, "count", n->unfinished);
+	}
+	if (!err && n->clipped) {
 		err = warn(st, "clipped",
 			   "%llu span%s ran past the end of the span around and got cut there: "
 			   "markers of one thread that do not nest",
 			   (unsigned long long)n->clipped, plural(n->clipped));
-	if (!err && n->orphan_ends)
+		fact(st, "count", n->clipped);
+	}
+	if (!err && n->orphan_ends) {
 		err = warn(st, "orphan-ends",
 			   "%llu end%s of async spans or requests without a begin in the recording",
 			   (unsigned long long)n->orphan_ends, plural(n->orphan_ends));
-	if (!err && n->bad_times)
+		fact(st, "count", n->orphan_ends);
+	}
+	if (!err && n->bad_times) {
 		err = warn(st, "bad-times",
 			   "%llu event%s with times outside the recording, left out",
 			   (unsigned long long)n->bad_times, plural(n->bad_times));
-	if (!err && n->forgotten)
+		fact(st, "count", n->bad_times);
+	}
+	if (!err && n->forgotten) {
 		err = warn(
 			st, "too-many-alive",
 			"%llu flow%s, async spans, requests or allocations given up, because too "
 			"many were never ended",
 			(unsigned long long)n->forgotten, plural(n->forgotten));
+		fact(st, "count", n->forgotten);
+	}
 	return err;
 }
 
@@ -154,13 +186,17 @@ static int warn_waits(struct stats *st)
 			continue;
 		wait = histogram__mean(&w->wait);
 		run = w->ran_ns / w->ran;
-		if (wait > run)
-			err = warn(st, "queue-wait",
-				   "\"%s\" waits %.3f ms on average for \"%s\", which then runs "
-				   "%.3f ms: "
-				   "the queue costs more than the work (more workers or larger "
-				   "batches?)",
-				   name_of(st, w->name), ms(wait), name_of(st, w->into), ms(run));
+		if (wait <= run)
+			continue;
+		err = warn(st, "queue-wait",
+			   "\"%s\" waits %.3f ms on average for \"%s\", which then runs "
+			   "%.3f ms: "
+			   "the queue costs more than the work (more workers or larger "
+			   "batches?)",
+			   name_of(st, w->name), ms(wait), name_of(st, w->into), ms(run));
+		fact(st, "count", w->wait.count);
+		fact(st, "mean_wait_ns", wait);
+		fact(st, "mean_run_ns", run);
 	}
 	return err;
 }
@@ -175,6 +211,7 @@ static int warn_bottleneck(struct stats *st, size_t from, size_t to)
 {
 	const struct thread_stats *busiest = NULL, *t;
 	size_t i, idle = 0, used = 0;
+	int err;
 
 	for (i = from; i < to; i++) {
 		t = &st->threads[i];
@@ -188,11 +225,16 @@ static int warn_bottleneck(struct stats *st, size_t from, size_t to)
 	if (used < 2 || idle < used - 1 ||
 	    percent(busiest->busy_ns, st->observed_ns) < BUSY_PERCENT)
 		return 0;
-	return warn(st, "one-busy-thread",
-		    "thread %u \"%s\" of process %u is busy %u %% of the time, while the other %zu "
-		    "are below %d %%",
-		    busiest->track->tid, busiest->track->name, busiest->track->pid,
-		    percent(busiest->busy_ns, st->observed_ns), used - 1, IDLE_PERCENT);
+	err = warn(st, "one-busy-thread",
+		   "thread %u \"%s\" of process %u is busy %u %% of the time, while the other %zu "
+		   "are below %d %%",
+		   busiest->track->tid, busiest->track->name, busiest->track->pid,
+		   percent(busiest->busy_ns, st->observed_ns), used - 1, IDLE_PERCENT);
+	fact(st, "pid", busiest->track->pid);
+	fact(st, "tid", busiest->track->tid);
+	fact(st, "busy_ns", busiest->busy_ns);
+	fact(st, "observed_ns", st->observed_ns);
+	return err;
 }
 
 static int warn_threads(struct stats *st)
@@ -226,6 +268,8 @@ static int warn_probe_cost(struct stats *st)
 			   "half of the %llu calls of \"%s\" take less than %.3f ms, which is near "
 			   "what its probes cost: the call alone is shorter",
 			   (unsigned long long)op->dur.count, name_of(st, op->name), ms(p50 + 1));
+		fact(st, "calls", op->dur.count);
+		fact(st, "p50_ns", p50);
 	}
 	return err;
 }
@@ -238,12 +282,15 @@ static int warn_requests(struct stats *st)
 
 	for (i = 0; !err && i < st->n_requests; i++) {
 		r = &st->requests[i];
-		if (r->unfinished)
-			err = warn(st, "open-requests",
-				   "%llu of %llu requests \"%s\" have no end: latencies are of "
-				   "those that ended",
-				   (unsigned long long)r->unfinished, (unsigned long long)r->begun,
-				   name_of(st, r->name));
+		if (!r->unfinished)
+			continue;
+		err = warn(st, "open-requests",
+			   "%llu of %llu requests \"%s\" have no end: latencies are of "
+			   "those that ended",
+			   (unsigned long long)r->unfinished, (unsigned long long)r->begun,
+			   name_of(st, r->name));
+		fact(st, "unfinished", r->unfinished);
+		fact(st, "begun", r->begun);
 	}
 	return err;
 }
