@@ -7,6 +7,8 @@
 
 extern const struct exporter_ops exporter_chrome;
 extern const struct exporter_ops exporter_perfetto;
+extern const struct exporter_ops exporter_report;
+extern const struct exporter_ops exporter_memory;
 extern const struct exporter_ops exporter_summary;
 extern const struct exporter_ops exporter_pprof;
 extern const struct exporter_ops exporter_folded;
@@ -18,9 +20,13 @@ extern const struct exporter_ops exporter_otlp;
 extern const struct exporter_ops exporter_csv;
 
 const struct exporter_ops *const exporters[] = {
-	&exporter_chrome, &exporter_perfetto,   &exporter_summary,    &exporter_pprof,
-	&exporter_folded, &exporter_flamegraph, &exporter_speedscope, &exporter_firefox,
-	&exporter_kineto, &exporter_otlp,       &exporter_csv,        NULL,
+	&exporter_chrome,     &exporter_perfetto,
+	&exporter_report,     &exporter_memory,
+	&exporter_summary,    &exporter_pprof,
+	&exporter_folded,     &exporter_flamegraph,
+	&exporter_speedscope, &exporter_firefox,
+	&exporter_kineto,     &exporter_otlp,
+	&exporter_csv,        NULL,
 };
 
 void export_opts__init(struct export_opts *o)
@@ -48,9 +54,18 @@ struct run {
 	struct clika_error why;
 };
 
+/* A run that wants items: what is needed for each one lies close together. */
+struct taker {
+	int (*item)(void *state, const struct item *it);
+	void *state;
+	struct run *run;
+};
+
 struct fan {
 	struct run *runs;
 	size_t n;
+	struct taker *takers;
+	size_t n_takers;
 	struct stats *stats; /* shared; NULL: nobody wants them */
 };
 
@@ -108,22 +123,21 @@ static void fan__give_stats(struct fan *f, int walk_err)
 static int fan__item(void *ctx, const struct item *it)
 {
 	struct fan *f = ctx;
-	size_t i, left = 0;
+	size_t i = 0;
 	int err = f->stats ? stats__item(f->stats, it) : 0;
 
 	if (err)
 		fan__fail_stats(f, err);
-	for (i = 0; i < f->n; i++) {
-		struct run *r = &f->runs[i];
-
-		if (!r->open)
+	while (i < f->n_takers) {
+		err = f->takers[i].item(f->takers[i].state, it);
+		if (!err) {
+			i++;
 			continue;
-		err = r->ops->item ? r->ops->item(r->state, it) : 0;
-		if (err)
-			run__fail(r, err);
-		left += r->open;
+		}
+		run__fail(f->takers[i].run, err);
+		f->takers[i] = f->takers[--f->n_takers];
 	}
-	return left ? 0 : -ECANCELED;
+	return f->n_takers || f->stats ? 0 : -ECANCELED;
 }
 
 static void run__finish(struct run *r, struct export_job *job, int walk_err)
@@ -146,42 +160,60 @@ static void run__finish(struct run *r, struct export_job *job, int walk_err)
 	job->out = NULL;
 }
 
+static void fan__open(struct fan *f, struct session *s, struct export_job *jobs,
+		      const struct export_opts *o)
+{
+	struct run *r;
+	size_t i;
+	int code;
+
+	for (i = 0; i < f->n; i++) {
+		r = &f->runs[i];
+		r->ops = jobs[i].ops;
+		code = r->ops->open(s, jobs[i].out, o, &r->state, &r->why);
+		r->open = !code;
+		if (code)
+			run__fail(r, code);
+		else if (r->ops->item)
+			f->takers[f->n_takers++] = (struct taker){ r->ops->item, r->state, r };
+	}
+	fan__want_stats(f, s);
+}
+
 int exporter__run(struct session *s, struct export_job *jobs, size_t n, const struct export_opts *o,
 		  struct clika_error *err)
 {
-	struct run *runs = calloc(n ? n : 1, sizeof(*runs));
-	struct fan fan = { runs, n, NULL };
+	struct fan fan = {
+		.runs = calloc(n ? n : 1, sizeof(*fan.runs)),
+		.n = n,
+		.takers = calloc(n ? n : 1, sizeof(*fan.takers)),
+	};
 	struct export_opts defaults;
 	int code, first = 0;
 	size_t i;
 
 	export_opts__init(&defaults);
-	for (i = 0; !runs && i < n; i++) {
-		outfile__abort(jobs[i].out);
-		jobs[i].out = NULL;
+	if (!fan.runs || !fan.takers) {
+		for (i = 0; i < n; i++) {
+			outfile__abort(jobs[i].out);
+			jobs[i].out = NULL;
+		}
+		first = error__set(err, -ENOMEM, "out of memory");
+		goto out;
 	}
-	if (!runs)
-		return error__set(err, -ENOMEM, "out of memory");
-	for (i = 0; i < n; i++) {
-		runs[i].ops = jobs[i].ops;
-		code = runs[i].ops->open(s, jobs[i].out, o ? o : &defaults, &runs[i].state,
-					 &runs[i].why);
-		if (code)
-			run__fail(&runs[i], code);
-		else
-			runs[i].open = true;
-	}
-	fan__want_stats(&fan, s);
+	fan__open(&fan, s, jobs, o ? o : &defaults);
 	code = session__walk(s, fan__item, &fan);
 	fan__give_stats(&fan, code);
 	for (i = 0; i < n; i++) {
-		run__finish(&runs[i], &jobs[i], code);
-		if (runs[i].err && !first) {
-			first = runs[i].err;
-			error__set(err, first, "%s", runs[i].why.msg);
+		run__finish(&fan.runs[i], &jobs[i], code);
+		if (fan.runs[i].err && !first) {
+			first = fan.runs[i].err;
+			error__set(err, first, "%s", fan.runs[i].why.msg);
 		}
 	}
+out:
 	stats__free(fan.stats);
-	free(runs);
+	free(fan.runs);
+	free(fan.takers);
 	return first;
 }
