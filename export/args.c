@@ -17,6 +17,23 @@ bool args__is_newest(const struct event *ev, size_t i)
 	return k == ev->nargs;
 }
 
+bool args__is_reserved(const char *key)
+{
+	static const char *const names[] = { "External id",    "Ev Idx",          "Input Dims",
+					     "correlation",    "thread.id",       "thread.name",
+					     "code.file.path", "code.line.number" };
+	size_t i;
+
+	if (!strchr("EIct", *key))
+		return false;
+	if (!strncmp(key, "clika.", 6))
+		return true;
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(key, names[i]))
+			return true;
+	return false;
+}
+
 static void put_double(struct buf *out, double v)
 {
 	char text[40], *comma;

@@ -7,6 +7,9 @@
 
 /* A key given again (at the end of a span) replaces the earlier value. */
 bool args__is_newest(const struct event *ev, size_t i);
+/* A name that an exporter writes itself beside arguments: one that an argument has gets "arg." in
+ * front, so that no key comes twice. */
+bool args__is_reserved(const char *key);
 /* {"key":value,...}, valid JSON without line breaks. */
 void args__json(struct buf *out, const struct session *s, const struct event *ev);
 /* key=value, key=value. Printable text. */

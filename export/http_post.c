@@ -90,12 +90,7 @@ static char *full_url(const char *url, const char *path)
 		return strdup(url);
 	if (rest)
 		n--;
-	full = malloc(n + strlen(path) + 1);
-	if (full) {
-		memcpy(full, url, n);
-		strcpy(full + n, path);
-	}
-	return full;
+	return asprintf(&full, "%.*s%s", (int)n, url, path) < 0 ? NULL : full;
 }
 
 static int add_header(struct http_client *c, const char *line)
@@ -161,13 +156,12 @@ int http_client__new(const char *url, const char *path, const char *const *heade
 		return error__set(err, -ENOTSUP,
 				  "pushing needs libcurl, which is not there: install libcurl4");
 	c = calloc(1, sizeof(*c));
+	if (!c)
+		return error__set(err, -ENOMEM, "out of memory");
 	full = full_url(url, path);
-	if (c)
-		c->easy = curl.init();
-	if (!c || !full || !c->easy)
-		code = error__set(err, -ENOMEM, "out of memory");
-	else
-		code = set_headers(c, headers, n_headers, err);
+	c->easy = curl.init();
+	code = full && c->easy ? set_headers(c, headers, n_headers, err)
+			       : error__set(err, -ENOMEM, "out of memory");
 	if (!code && set_up(c, full, timeout_ms))
 		code = error__set(err, -EINVAL, "libcurl does not take the address %s", url);
 	free(full);

@@ -17,7 +17,10 @@ struct json_names {
 int json_names__init(struct json_names *names, const struct session *s);
 void json_names__free(struct json_names *names);
 void json_names__put(struct json_names *names, struct json *j, uint32_t id);
-/* As a key. Costs more: keys are not kept. */
-void json_names__key(const struct json_names *names, struct json *j, uint32_t id);
+/* With @prefix in front; made anew each time. */
+void json_names__put_prefixed(const struct json_names *names, struct json *j, const char *prefix,
+			      uint32_t id);
+/* As a key. */
+void json_names__key(struct json_names *names, struct json *j, uint32_t id);
 
 #endif

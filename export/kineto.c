@@ -125,6 +125,23 @@ static void put_dims(struct kineto *k, const struct event *ev)
 	}
 }
 
+static void put_key(struct kineto *k, uint32_t key)
+{
+	const char *name = session__str(k->s, key);
+	struct buf b = { 0 };
+
+	if (!args__is_reserved(name)) {
+		json_names__key(&k->names, &k->j, key);
+		return;
+	}
+	buf__printf(&b, "arg.%s", name);
+	if (buf__error(&b))
+		k->j.err = k->j.err ? k->j.err : -ENOMEM;
+	else
+		json__key_str(&k->j, (const char *)b.data, b.len);
+	buf__free(&b);
+}
+
 static void put_args(struct kineto *k, const struct event *ev)
 {
 	const struct event_arg *a;
@@ -137,7 +154,7 @@ static void put_args(struct kineto *k, const struct event *ev)
 		a = &ev->args[i];
 		if (!args__is_newest(ev, i))
 			continue;
-		json_names__key(&k->names, &k->j, a->key);
+		put_key(k, a->key);
 		if (a->type == ARG_I64)
 			json__i64(&k->j, a->i);
 		else if (a->type == ARG_U64)

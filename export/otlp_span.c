@@ -123,7 +123,10 @@ static void put_args(struct ot_writer *w, const struct event *ev)
 			continue;
 		json__object(&w->j);
 		json__key(&w->j, "key");
-		json_names__put(&w->names, &w->j, ev->args[i].key);
+		if (args__is_reserved(session__str(w->s, ev->args[i].key)))
+			json_names__put_prefixed(&w->names, &w->j, "arg.", ev->args[i].key);
+		else
+			json_names__put(&w->names, &w->j, ev->args[i].key);
 		put_arg_value(&w->j, &ev->args[i]);
 		attribute_close(&w->j);
 	}

@@ -107,6 +107,7 @@ static void spans_are_operators(void **state)
 	rec__arg_str(w->b, "shape", "1x3x224x224", 11);
 	rec__span(w->b, w->main, 2000, 500, "gemm");
 	rec__arg_str(w->b, "shape", "1x3 or so", 9);
+	rec__arg_i64(w->b, "External id", 99999); /* as ours is named */
 	rec__span(w->b, w->main, 3000, 500, "cudaLaunchKernel")->flags = EVS_FUNCTION;
 	rec__span(w->b, w->main, 4000, 500, "cudaLike");
 	export_trace(w, NULL);
@@ -121,6 +122,8 @@ static void spans_are_operators(void **state)
 	assert_true(arg(e, "External id") != arg(find(w, "cpu_op", "gemm", 0), "External id"));
 	assert_null(cJSON_GetObjectItem(cJSON_GetObjectItem(find(w, "cpu_op", "gemm", 0), "args"),
 					"Input Dims"));
+	assert_true(arg(find(w, "cpu_op", "gemm", 0), "External id") != 99999);
+	assert_true(arg(find(w, "cpu_op", "gemm", 0), "arg.External id") == 99999);
 	e = find(w, "cuda_runtime", "cudaLaunchKernel", 0);
 	assert_true(arg(e, "correlation") == arg(e, "External id"));
 	find(w, "cpu_op", "cudaLike", 0); /* a name alone is no call */

@@ -363,6 +363,7 @@ static void arguments_become_typed_attributes(void **state)
 	rec__arg_f64(w->b, "f", 0.5);
 	rec__arg_f64(w->b, "nan", NAN);
 	rec__arg_str(w->b, "s", "a\xff\"", 3);
+	rec__arg_i64(w->b, "thread.id", 5);
 	export_traces(w);
 	s = find(w, "op");
 	assert_string_equal(attribute(s, "i", "intValue"), "-9223372036854775808");
@@ -370,6 +371,8 @@ static void arguments_become_typed_attributes(void **state)
 	assert_string_equal(attribute(s, "f", "doubleValue"), "0.5");
 	assert_string_equal(attribute(s, "nan", "stringValue"), "NaN");
 	assert_string_equal(attribute(s, "s", "stringValue"), "a\xef\xbf\xbd\"");
+	assert_string_equal(attribute(s, "thread.id", "intValue"), "100");
+	assert_string_equal(attribute(s, "arg.thread.id", "intValue"), "5");
 	assert_string_equal(attribute(s, "code.file.path", "stringValue"), "src/engine.c");
 	assert_string_equal(attribute(s, "code.line.number", "intValue"), "12");
 	assert_string_equal(attribute(s, "clika.category", "stringValue"), "kernel");
