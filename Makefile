@@ -53,8 +53,9 @@ ifeq ($(SAN),1)
 O := $(B)/asan
 OPT := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 endif
+VISIBILITY := hidden
 # Empty, so that a source which defines it too says the same.
-CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE= $(OPT) $(WARN) -fPIC -fvisibility=hidden -pthread $(CFLAGS)
+CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE= $(OPT) $(WARN) -fPIC -fvisibility=$(VISIBILITY) -pthread $(CFLAGS)
 CXXFLAGS_ALL = -std=gnu++17 $(OPT) $(CXXWARN) -fPIC -pthread $(CXXFLAGS)
 LDFLAGS_ALL = $(OPT) -pthread -Wl,--as-needed $(LDFLAGS)
 LDLIBS := -lbpf -lelf -ldw -lcapstone -lcjson -lprotobuf-c -lz -lstdc++ -lm -ldl -lpthread
@@ -203,7 +204,7 @@ $(STATIC): $(LIB_OBJS) $(O)/.lib-list
 	$(Q)rm -f $@
 	$(Q)$(AR) crs $@ $(LIB_OBJS)
 
-$(CLIENT): $(CLIENT_OBJS)
+$(CLIENT): $(CLIENT_OBJS) Makefile
 	$(say) AR $@
 	$(Q)rm -f $@; ar rcs $@ $(CLIENT_OBJS)
 $(SHARED): $(LIB_OBJS) packaging/libclika-prof.map $(O)/.lib-list
@@ -239,6 +240,9 @@ $(O)/obj/cli.a: $(CLI_PARTS) $(O)/.cli-list
 	$(Q)$(AR) crs $@ $(CLI_PARTS)
 $(BPF_TESTS:$(O)/%=$(O)/obj/%.o): | $(SKEL) $(TEST_SKELS)
 $(UNIT_TESTS:$(O)/%=$(O)/obj/%.o) $(GOLDEN_TESTS:$(O)/%=$(O)/obj/%.o) $(COMMON_OBJS): | $(PROTO_HDRS)
+
+# Tests answer what a sanitizer's library asks of the program.
+$(O)/obj/tests/%.o: private VISIBILITY := default
 
 # Fixtures are what a target looks like: optimised, never with sanitizers.
 # The second line of a source may add flags: see tests/fixtures/README.md.

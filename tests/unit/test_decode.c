@@ -53,7 +53,8 @@ static void put(struct batch *b, uint8_t kind, const char *name, uint64_t ts, co
 
 	memset(p, 0, size);
 	memcpy(p, &r, 16);
-	memcpy(p + 16, fixed, words * 8);
+	if (words)
+		memcpy(p + 16, fixed, words * 8);
 	if (name) {
 		memcpy(p + 16 + words * 8, &len, 2);
 		memcpy(p + 18 + words * 8, name, len);
