@@ -12,6 +12,7 @@
 
 #include "tests/common/recording_samples.h"
 #include "user/recording/format.h"
+#include "user/session/session.h"
 
 #define CALL_EVENTS 100
 
@@ -248,6 +249,7 @@ static void what_explains_the_data_survives_dropping(void **state)
 	int fd = samples__memfd();
 	struct recording_writer *w = samples__writer(s, fd, &opts);
 	struct recording *r;
+	struct session *view;
 	uint64_t n, first = 0;
 	uint32_t index;
 	unsigned anchors = 0;
@@ -299,6 +301,11 @@ static void what_explains_the_data_survives_dropping(void **state)
 	assert_true(recording__n_anchors(r) < anchors / 2);
 	assert_true(recording__anchor(r, 0)->boottime <= 1000000 + first * 100);
 	assert_int_equal(recording__anchor(r, recording__n_anchors(r) - 1)->boottime, a.boottime);
+	/* and what is shown begins where the last dropped event was */
+	assert_true(recording__dropped(r)->until > 1000000);
+	assert_int_equal(session__new(r, NULL, &view, NULL), 0);
+	assert_int_equal(session__begin(view), recording__dropped(r)->until);
+	session__free(view);
 	recording__close(r);
 	close(fd);
 	samples__free(s);

@@ -280,6 +280,11 @@ static void what_is_wrong_with_the_recording_is_a_warning_with_numbers(void **st
 	rec__event(w->b, w->main, EV_ASYNC_END, 3000, "copy")->id = 4;
 	rec__counts(w->b, &n);
 	rec__loss(w->b, LOSS_RING_FULL, 10, 7);
+	/* the same ones again, by CPU and by process */
+	rec__loss(w->b, LOSS_RING_FULL, 10, 0);
+	rec__loss_info(w->b, 1)->cpu = 0;
+	rec__loss(w->b, LOSS_RING_FULL, 10, 7);
+	rec__loss_info(w->b, 2)->process = 0;
 	rec__warning(w->b, "late-attach", "attached 3 s after the start");
 	rec__finish_file(w->b, false);
 	gather(w, NULL);

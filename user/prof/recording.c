@@ -4,6 +4,7 @@
 
 #include "export/otlp_push.h"
 #include "user/prof/recording_impl.h"
+#include "user/recording/losses.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -102,10 +103,10 @@ void clika_recording__info(const struct clika_recording *r, struct clika_recordi
 		.lost = n->lost,
 		.filtered = n->filtered,
 	};
-	size_t k;
+	struct losses l;
 
-	for (k = 0; k < recording__n_losses(r->r); k++)
-		i.unknown_at_most += recording__loss(r->r, k)->at_most;
+	losses__sum(&l, r->r);
+	i.unknown_at_most = l.all_at_most;
 	i.sz = out->sz < sizeof(i) ? out->sz : sizeof(i);
 	memcpy(out, &i, i.sz);
 }

@@ -151,6 +151,9 @@ static void session__plan_range(struct session *s)
 		range->begin = plus(s->origin, range->begin);
 		range->end = plus(s->origin, range->end);
 	}
+	/* Where a flight recorder's file begins some threads are there already and others not yet. */
+	if (range->begin < recording__dropped(s->r)->until)
+		range->begin = recording__dropped(s->r)->until;
 	s->begin = range->begin > s->origin ? range->begin : s->origin;
 	s->end = range->end < s->rec_end ? range->end : s->rec_end;
 	if (s->end < s->begin)

@@ -2,6 +2,8 @@
 /* Judgements after the walk. Each warning names the numbers that made it one. */
 #include "user/session/stats_internal.h"
 
+#include "user/recording/losses.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,10 +80,19 @@ static int warn_recorder(struct stats *st)
 static int warn_file(struct stats *st)
 {
 	const struct recording_state *f = recording__state(session__recording(st->s));
+	const struct dropped_info *d = recording__dropped(session__recording(st->s));
 	const struct session_counts *n = session__counts(st->s);
 	int err = 0;
 
-	if (f->incomplete) {
+	if (d->segments) {
+		err = warn(st, "dropped",
+			   "%llu older event%s overwritten to keep the file within its size: what "
+			   "is shown are the last %.3f ms, of which nothing is missing",
+			   (unsigned long long)d->events, d->events == 1 ? " was" : "s were",
+			   ms(session__end(st->s) - session__begin(st->s)));
+		fact(st, "dropped_events", d->events);
+	}
+	if (!err && f->incomplete) {
 		err = warn(st, "incomplete",
 			   "the recorder did not finish the file: everything up to its last whole "
 			   "segment is here (%llu segment%s, %llu bytes after them)",
@@ -105,14 +116,13 @@ static int warn_losses(struct stats *st)
 {
 	const struct recording *r = session__recording(st->s);
 	const struct count_info *n = recording__counts(r);
-	uint64_t lost = 0, at_most = 0;
+	uint64_t lost, at_most;
+	struct losses l;
 	int err = 0;
-	size_t i;
 
-	for (i = 0; i < recording__n_losses(r); i++) {
-		lost += recording__loss(r, i)->records;
-		at_most += recording__loss(r, i)->at_most;
-	}
+	losses__sum(&l, r);
+	lost = l.all_records;
+	at_most = l.all_at_most;
 	if (lost)
 		err = warn(st, "lost", "%llu of %llu records lost%s: counts and times are too low",
 			   (unsigned long long)lost, (unsigned long long)n->emitted,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/losses.h"
+#include "user/recording/losses.h"
 
 #include <string.h>
 
