@@ -261,12 +261,12 @@ static __always_inline bool process__tell(struct task_struct *task, __u8 kind, b
 	p->uid = BPF_CORE_READ(task, real_cred, uid.val);
 	p->ns_pid = task__nr(task->group_leader, -1);
 	p->lpid = task__nr(task->group_leader, loader_level);
-	p->pad = 0;
+	start = BPF_CORE_READ(task, mm, arg_start);
+	p->args_at = (__u32)start;
 	p->cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 	bpf_probe_read_kernel(p->comm, sizeof(p->comm), &task->group_leader->comm);
 	p->args[0] = 0;
 	if (self) {
-		start = BPF_CORE_READ(task, mm, arg_start);
 		end = BPF_CORE_READ(task, mm, arg_end);
 		len = end - start;
 		if (len > sizeof(p->args))

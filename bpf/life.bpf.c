@@ -146,6 +146,7 @@ int tasks(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	task__fill(&info.task, task);
+	info.reader = bpf_get_current_pid_tgid() >> 32;
 	info.level = BPF_CORE_READ(task, thread_pid, level);
 	info.ptgid = BPF_CORE_READ(task, group_leader, real_parent, tgid);
 	for (i = 0; i < WIRE_NS_LEVELS; i++) {

@@ -156,7 +156,8 @@ struct wire_process { /* W_FORK: task is the child's first thread, ptgid its par
 	struct wire_hdr hdr;
 	struct wire_task task;
 	__wu32 ptgid, uid, ns_pid, args_len;
-	__wu32 lpid, pad; /* pid in the loader's namespace, 0 = not visible there */
+	__wu32 lpid;    /* pid in the loader's namespace, 0 = not visible there */
+	__wu32 args_at; /* low half of where argv lies: another place in nearly every image */
 	__wu64 cgroup;
 	char comm[16];
 	char args[256]; /* argv as in memory, NUL between */
@@ -205,9 +206,11 @@ struct wire_task_info {
 	struct wire_task task;
 	__wu32 level; /* of its own pid namespace; numbers[0] is the initial one's */
 	__wu32 ptgid;
+	__wu32 reader; /* tgid of the process that asks */
+	__wu32 pad;
 	__wu32 numbers[WIRE_NS_LEVELS];
 };
-WIRE_ASSERT_SIZE(struct wire_task_info, 72);
+WIRE_ASSERT_SIZE(struct wire_task_info, 80);
 
 /* --- attach cookies ------------------------------------------------------------------------------ */
 

@@ -178,6 +178,24 @@ class FollowTest(lib.Case):
         self.assertEqual(result.info().processes, 2)
         self.assertNothingLost(result.info())
 
+    def test_an_image_that_is_gone_when_its_records_are_read_keeps_its_name(self):
+        recorder = self.record()
+        target = self.target("obeys")
+        lib.wait_for(lambda: any(lib.semaphores(target.pid, target.path)), "the target's semaphore")
+        recorder.signal(signal.SIGSTOP)
+        try:
+            target.send("spans 5")
+            target.result()
+            target.send("exec")
+            target.expect(lambda l: l.startswith("ready "), "the next image's 'ready'")
+        finally:
+            recorder.signal(signal.SIGCONT)
+        lib.wait_for(lambda: any(lib.semaphores(target.pid, target.path)), "the new image's semaphore")
+        target.send("spans 6")
+        target.result()
+        names = [n["name"] for n in recorder.stop().trace().metadata("process_name").values()]
+        self.assertEqual(sorted(n.split()[0] for n in names), ["exe", "obeys"])
+
     def test_a_marked_program_executed_by_an_unmarked_one_is_recorded(self):
         script = f"exec {lib.fixture('obeys')}"
         recorder = self.record("--", "/bin/sh", "-c", f"sleep 0; {script}", started=False)

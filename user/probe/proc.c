@@ -135,8 +135,10 @@ int proc__stat(pid_t pid, struct proc_stat *st)
 	st->pid = (pid_t)atoi(text);
 	if (sscanf(close + 1,
 		   " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
-		   "%" SCNu64,
-		   &st->state, &ppid, &st->start_ticks) != 3)
+		   "%" SCNu64 " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+		   "%*s %*s %*s %*s "
+		   "%*s %*s %*s %*s %*s %" SCNu64,
+		   &st->state, &ppid, &st->start_ticks, &st->args_at) < 3)
 		return -EBADMSG;
 	st->ppid = ppid;
 	return 0;

@@ -24,6 +24,7 @@ struct proc_stat {
 	pid_t pid, ppid;
 	uint64_t start_ticks; /* matches only: identity comes from the kernel in ns */
 	char state;
+	uint64_t args_at; /* where argv lies; 0 = not told */
 	char comm[64];
 };
 int proc__stat(pid_t pid, struct proc_stat *st);

@@ -156,12 +156,22 @@ static void process__from_wire(struct people *p, struct person_process *proc,
 			       const struct wire_process *wp)
 {
 	proc->lpid = wp->lpid;
+	proc->args_at = wp->args_at;
 	proc->info.ppid = wp->ptgid;
 	proc->info.uid = wp->uid;
 	proc->info.ns_pid = wp->ns_pid;
 	replace(&proc->info.comm, strndup(wp->comm, sizeof(wp->comm)));
 	if (!p->o.redact)
 		replace(&proc->info.cmdline, args_line(wp));
+}
+
+/* Nothing in /proc tells images of one process apart by number, but each has its arguments elsewhere. */
+static bool is_another_image(const struct person_process *proc)
+{
+	struct proc_stat st;
+
+	return proc->args_at && !proc__stat(proc->lpid, &st) && st.args_at &&
+	       (uint32_t)st.args_at != proc->args_at;
 }
 
 /* While the process lives /proc knows more; the image must still be the same one. */
@@ -172,6 +182,13 @@ static void process__from_proc(struct people *p, struct person_process *proc)
 	proc->detailed = true;
 	if (!proc->lpid || proc__details(proc->lpid, &d))
 		return;
+	/* Asked after the reading, so that no exec can come between. */
+	if (is_another_image(proc)) {
+		replace(&proc->info.cgroup, dup_some(d.cgroup, 4096));
+		replace(&proc->info.container, dup_some(d.container, 256));
+		proc_details__free(&d);
+		return;
+	}
 	proc->info.uid = d.uid;
 	if (d.ns_pid)
 		proc->info.ns_pid = d.ns_pid;
@@ -218,14 +235,19 @@ struct person_process *people__process(struct people *p, const struct wire_task 
 	return proc;
 }
 
+void people__look(struct people *p, struct person_process *proc)
+{
+	if (!proc->detailed && !proc->ended)
+		process__from_proc(p, proc);
+}
+
 uint32_t people__index(struct people *p, struct person_process *proc)
 {
 	int ret;
 
 	if (proc->index != UINT32_MAX)
 		return proc->index;
-	if (!proc->detailed && !proc->ended)
-		process__from_proc(p, proc);
+	people__look(p, proc);
 	ret = writer__add_process(p->o.w, &proc->info, &proc->index);
 	p->n_processes++;
 	if (ret && !p->o.env->err)

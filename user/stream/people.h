@@ -32,7 +32,8 @@ struct person_process {
 	uint32_t lpid;  /* in the loader's pid namespace: what /proc calls it; 0 = not visible */
 	uint32_t index; /* in the recording, UINT32_MAX = not written yet */
 	struct process_info info;
-	bool detailed; /* /proc was asked */
+	bool detailed;    /* /proc was asked */
+	uint32_t args_at; /* see struct wire_process; 0 = not told */
 	uint64_t ended;
 	uint32_t alive_threads; /* entries below that have not ended */
 	struct person_thread *threads;
@@ -78,6 +79,8 @@ struct person_process *people__process(struct people *p, const struct wire_task 
 struct person_process *people__find_process(struct people *p, const struct wire_task *t);
 struct person_thread *people__thread(struct people *p, const struct wire_task *t, const char *comm);
 struct person_thread *people__find_thread(struct people *p, const struct wire_task *t);
+/* Asks /proc about the process now, before it can have become another image. */
+void people__look(struct people *p, struct person_process *proc);
 /* Index of the process in the recording; writes its definition first when needed. */
 uint32_t people__index(struct people *p, struct person_process *proc);
 /* Newest image under a tgid with this start (0 = any). */
