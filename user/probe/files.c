@@ -11,6 +11,9 @@
 
 #include "user/probe/files_internal.h"
 
+/* Files remembered at most, attached ones not counted in: beyond that all are looked at anew. */
+#define MAX_KNOWN (1u << 20)
+
 int files__new(const struct files_opts *o, struct files **out, struct clika_error *err)
 {
 	struct files *f = calloc(1, sizeof(*f));
@@ -89,8 +92,28 @@ static uint64_t stat_key(const struct stat *st)
 				      st->st_size));
 }
 
-static int files__judge(struct files *f, int fd, const char *path, struct probed_file **out,
-			struct clika_error *err)
+/*
+ * The key above holds the time of the last change, since the number of a file that is gone may be
+ * given to another. A file that is attached is held open: its number is its own, and a change of
+ * mode, owner or links must not have it attached a second time.
+ */
+static bool files__attached(const struct files *f, const struct stat *st, uint32_t *number)
+{
+	for (size_t i = 0; i < f->n_files; i++) {
+		const struct stat *had = &f->files[i]->st;
+
+		if (had->st_ino == st->st_ino && had->st_dev == st->st_dev &&
+		    had->st_size == st->st_size && had->st_mtim.tv_sec == st->st_mtim.tv_sec &&
+		    had->st_mtim.tv_nsec == st->st_mtim.tv_nsec) {
+			*number = (uint32_t)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int files__judge(struct files *f, int fd, const struct stat *st, const char *path,
+			struct probed_file **out, struct clika_error *err)
 {
 	struct probed_file *p = calloc(1, sizeof(*p));
 	int ret, sites;
@@ -100,6 +123,7 @@ static int files__judge(struct files *f, int fd, const char *path, struct probed
 	p->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	p->path = strdup(path);
 	p->number = f->n_files;
+	p->st = *st;
 	if (p->fd < 0 || !p->path) {
 		ret = error__set(err, p->fd < 0 ? -errno : -ENOMEM, "%s: %s", path,
 				 strerror(errno));
@@ -159,7 +183,14 @@ int files__opened(struct files *f, int fd, const char *path, uint32_t *number,
 		*number = (uint32_t)*v;
 		return 0;
 	}
-	ret = files__judge(f, fd, path, &p, err);
+	/* A machine that builds and runs programs all day shows ever new ones. */
+	if (map64__count(f->known) > MAX_KNOWN)
+		map64__clear(f->known);
+	if (files__attached(f, &st, number)) {
+		map64__put(f->known, key, *number);
+		return 0;
+	}
+	ret = files__judge(f, fd, &st, path, &p, err);
 	if (!ret && p) {
 		ret = files__add(f, p);
 		if (ret) {
@@ -183,7 +214,7 @@ int files__mapped(struct files *f, pid_t pid, const struct proc_map *m, uint32_t
 		return 0;
 	fd = proc__open_mapped(pid, m, err);
 	if (fd < 0)
-		return fd == -ENOENT || fd == -ESRCH ? 0 : fd;
+		return fd == -ENOENT || fd == -ESRCH ? 1 : fd;
 	return files__opened(f, fd, m->path, number, err);
 }
 
@@ -202,7 +233,7 @@ void files__set_dull(struct files *f, uint32_t maj, uint32_t min, uint64_t ino, 
 {
 	if (!gen)
 		return;
-	if (map64__count(f->dull) > 1u << 20)
+	if (map64__count(f->dull) > MAX_KNOWN)
 		map64__clear(f->dull);
 	map64__put(f->dull, event_key(maj, min, ino, gen), 1);
 }

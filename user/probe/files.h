@@ -6,6 +6,8 @@
 #ifndef CLIKA_USER_PROBE_FILES_H
 #define CLIKA_USER_PROBE_FILES_H
 
+#include <sys/stat.h>
+
 #include "user/probe/attach.h"
 #include "user/probe/elf_file.h"
 #include "user/probe/proc.h"
@@ -36,6 +38,7 @@ struct probed_file {
 	char *path; /* as the process that showed it first sees it */
 	struct elf_file *elf;
 	int fd;
+	struct stat st; /* when it was attached */
 	bool batched;
 	struct clika_note note;
 	uint32_t n_hits, n_funcs;
@@ -52,7 +55,7 @@ struct files_opts {
 	const char *const *usdts; /* "[LIB-GLOB:]PROVIDER:NAME[(N:str,...)]" */
 	size_t n_usdts;
 	pid_t only_pid; /* links bound to this process; 0 = the process set in BPF decides */
-	bool retprobe;             /* calls end by return probes instead of return instructions */
+	bool retprobe;  /* calls end by return probes instead of return instructions */
 	unsigned max_single_funcs; /* functions at most where every probe costs a link */
 	/* A file with something to say about it: "late" and "refused" become warnings. */
 	void (*warn)(void *ctx, const char *code, const char *text);
@@ -65,7 +68,8 @@ void files__free(struct files *f);
 
 /*
  * Judges the file of a mapping, attaches when there is something to. Gives its number, or
- * UINT32_MAX for "nothing there". Errors are for this file only.
+ * UINT32_MAX for "nothing there". 1: the process or the mapping has gone, which says nothing about
+ * the file. Errors are for this file only.
  */
 int files__mapped(struct files *f, pid_t pid, const struct proc_map *m, uint32_t *number,
 		  struct clika_error *err);

@@ -203,7 +203,7 @@ static int scan_mapping(void *ctx, const struct proc_map *m)
 	if (!m->exec)
 		return 0;
 	ret = files__mapped(s->r->files, s->lpid, m, &number, &err);
-	if (ret) {
+	if (ret < 0) {
 		logger__log(&s->r->log, LOG_WARN, "attach", "pid %d: %s", (int)s->lpid, err.msg);
 		if (!s->first_error) {
 			s->first_error = ret;
@@ -326,6 +326,8 @@ static int add_process(struct clika_recorder *r, struct task_list *tasks, pid_t 
 	proc->lpid = lpid;
 	proc->info.ppid = t->ptgid;
 	proc->info.ns_pid = t->level < WIRE_NS_LEVELS ? t->numbers[t->level] : 0;
+	if (lpid != r->command.pid)
+		people__look(r->people, proc);
 	return 0;
 }
 
@@ -436,6 +438,7 @@ static int system_process(void *ctx, pid_t pid)
 		proc->ended = 1;
 		people__forget_quiet(d->r->people, proc);
 	} else {
+		people__look(d->r->people, proc);
 		/* Known as a target before its first hit: killed before that, it is drained all the same. */
 		attacher__target_add(d->r->attacher, t->task.tgid, t->task.start);
 	}
@@ -484,6 +487,7 @@ static void new_mapping(void *ctx, const struct mmap_event *e)
 	struct person_process *proc;
 	struct clika_error err = { 0 };
 	uint32_t number;
+	int ret;
 
 	if (e->path[0] != '/' || e->pid == (uint32_t)getpid() ||
 	    files__is_dull(r->files, e->maj, e->min, e->ino, e->ino_generation))
@@ -493,8 +497,11 @@ static void new_mapping(void *ctx, const struct mmap_event *e)
 	if (r->o.target != CLIKA_TARGET_SYSTEM && attacher__level(r->attacher) == 0 &&
 	    !attacher__is_target(r->attacher, e->pid))
 		return;
-	if (files__mapped(r->files, e->pid, &m, &number, &err))
+	ret = files__mapped(r->files, e->pid, &m, &number, &err);
+	if (ret < 0)
 		logger__log(&r->log, LOG_WARN, "attach", "pid %u: %s", e->pid, err.msg);
+	if (ret == 1 || ret == -ESTALE)
+		return;
 	if (number == UINT32_MAX) {
 		files__set_dull(r->files, e->maj, e->min, e->ino, e->ino_generation);
 		return;
