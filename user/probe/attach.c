@@ -19,12 +19,13 @@
 #define UPROBE_RETPROBE 1     /* config bit of the uprobe PMU */
 #define CPUS_PER_RING 8
 #define MAX_RINGS 64
+#define KERNEL_ENOTSUPP 524 /* the kernel's own ENOTSUPP */
+#define MAX_REFUSED 64      /* sites of one file that the kernel may refuse one by one */
 
 struct attacher {
 	struct clika_bpf *skel;
 	const struct logger *log;
-	bool multi;
-	bool iter;
+	bool multi, multi_pid;
 	unsigned n_rings;
 	size_t ring_bytes;
 	int ring_fds[MAX_RINGS];
@@ -120,6 +121,7 @@ static void attacher__choose(struct attacher *a, const struct features *f)
 		bpf_program__set_expected_attach_type(s->progs.probe_call,
 						      ATTACH_TYPE_UPROBE_MULTI);
 		a->multi = true;
+		a->multi_pid = f->multi_pid;
 	}
 	bpf_program__set_autoload(s->progs.twin_batch, false);
 	bpf_program__set_autoload(s->progs.twin_hit, false);
@@ -225,6 +227,23 @@ static void attacher__drop_to(struct attacher *a, size_t n)
 		close(a->links[--a->n_links]);
 }
 
+const char *attacher__reason(int ret)
+{
+	/* Not among the C library's numbers. */
+	if (ret == -KERNEL_ENOTSUPP || ret == -ENOEXEC)
+		return "the kernel cannot put a probe on this instruction";
+	return strerror(-ret);
+}
+
+struct attach_job {
+	int prog;
+	bool at_return;
+	pid_t pid;
+	void (*refused)(void *ctx, const struct probe_site *s, int why);
+	void *ctx;
+	char path[64];
+};
+
 static int prog_fd(const struct attacher *a, enum probe_family family)
 {
 	switch (family) {
@@ -237,9 +256,8 @@ static int prog_fd(const struct attacher *a, enum probe_family family)
 	}
 }
 
-static int attach_multi(struct attacher *a, int prog, bool at_return, const char *path,
-			const struct probe_site *sites, size_t n, pid_t pid,
-			struct clika_error *err)
+static int link_multi(struct attacher *a, int prog, bool at_return, const char *path,
+		      const struct probe_site *sites, size_t n, pid_t pid)
 {
 	uint64_t *words = calloc(n * 3, sizeof(*words));
 	struct multi_attr attr = { .prog_fd = prog, .attach_type = ATTACH_TYPE_UPROBE_MULTI };
@@ -247,7 +265,7 @@ static int attach_multi(struct attacher *a, int prog, bool at_return, const char
 	int fd, ret = 0;
 
 	if (!words)
-		return error__set(err, -ENOMEM, "out of memory");
+		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		words[i] = sites[i].offset;
 		words[n + i] = sites[i].semaphore;
@@ -260,16 +278,46 @@ static int attach_multi(struct attacher *a, int prog, bool at_return, const char
 	attr.cookies = (uint64_t)(uintptr_t)(words + 2 * n);
 	attr.cnt = n;
 	attr.multi_flags = at_return ? UPROBE_MULTI_RETURN : 0;
-	attr.pid = pid;
+	/* Early kernels take it for a thread: there the process set in BPF decides alone. */
+	attr.pid = a->multi_pid ? pid : 0;
 	fd = syscall(__NR_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
 	if (fd < 0) {
-		ret = error__set(err, -errno, "cannot attach %zu probes: %s", n, strerror(errno));
-	} else if (attacher__keep(a, fd)) {
-		close(fd);
-		ret = error__set(err, -ENOMEM, "out of memory");
+		ret = -errno;
+	} else {
+		ret = attacher__keep(a, fd);
+		if (ret)
+			close(fd);
 	}
 	free(words);
-	return ret < 0 ? ret : 1;
+	return ret;
+}
+
+/* What the kernel says of an instruction that it cannot put a probe on. */
+static bool is_refusal(int ret)
+{
+	return ret == -KERNEL_ENOTSUPP || ret == -EOPNOTSUPP || ret == -ENOEXEC || ret == -EINVAL ||
+	       ret == -EIO;
+}
+
+/*
+ * One site that the kernel refuses costs the whole link, and the kernel does not say which it was:
+ * halves are tried until it stands alone. @left bounds the search; a file that is refused as a
+ * whole is not taken apart site by site.
+ */
+static int attach_multi(struct attacher *a, const struct attach_job *j,
+			const struct probe_site *sites, size_t n, unsigned *left)
+{
+	int ret = link_multi(a, j->prog, j->at_return, j->path, sites, n, j->pid);
+
+	if (!ret || !is_refusal(ret) || !j->refused || !*left)
+		return ret;
+	if (n == 1) {
+		--*left;
+		j->refused(j->ctx, sites, ret);
+		return 0;
+	}
+	ret = attach_multi(a, j, sites, n / 2, left);
+	return ret ? ret : attach_multi(a, j, sites + n / 2, n - n / 2, left);
 }
 
 static int uprobe_pmu_type(void)
@@ -312,31 +360,58 @@ static int attach_single(struct attacher *a, int prog, bool at_return, const cha
 	return ret;
 }
 
-int attacher__attach(struct attacher *a, enum probe_family family, int fd,
-		     const struct probe_site *sites, size_t n, pid_t pid, struct clika_error *err)
+static int attach_singles(struct attacher *a, const struct attach_job *j,
+			  const struct probe_site *sites, size_t n, unsigned *left)
+{
+	int type = uprobe_pmu_type(), ret;
+
+	for (size_t i = 0; i < n; i++) {
+		ret = attach_single(a, j->prog, j->at_return, j->path, &sites[i], type, j->pid);
+		if (ret && is_refusal(ret) && j->refused && *left) {
+			--*left;
+			j->refused(j->ctx, &sites[i], ret);
+		} else if (ret) {
+			return ret;
+		}
+	}
+	return 0;
+}
+
+int attacher__attach_some(struct attacher *a, enum probe_family family, int fd,
+			  const struct probe_site *sites, size_t n, pid_t pid,
+			  void (*refused)(void *ctx, const struct probe_site *s, int why),
+			  void *ctx, struct clika_error *err)
 {
 	size_t had = a->n_links;
-	int prog = prog_fd(a, family), type, ret;
-	char path[64];
+	unsigned left = MAX_REFUSED;
+	struct attach_job j = { .prog = prog_fd(a, family),
+				.at_return = family == PROBE_RETURN,
+				.pid = pid,
+				.refused = refused,
+				.ctx = ctx };
+	int ret;
 
 	if (n == 0)
 		return 0;
+	if (!a->multi && uprobe_pmu_type() < 0)
+		return error__set(err, -ENOTSUP,
+				  "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)");
 	/* By descriptor: the file that is mapped, whatever its name says by now. */
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (a->multi)
-		return attach_multi(a, prog, family == PROBE_RETURN, path, sites, n, pid, err);
-	type = uprobe_pmu_type();
-	if (type < 0)
-		return error__set(err, type, "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)");
-	for (size_t i = 0; i < n; i++) {
-		ret = attach_single(a, prog, family == PROBE_RETURN, path, &sites[i], type, pid);
-		if (ret) {
-			attacher__drop_to(a, had);
-			return error__set(err, ret, "cannot attach probe %zu of %zu: %s", i + 1, n,
-					  strerror(-ret));
-		}
+	snprintf(j.path, sizeof(j.path), "/proc/self/fd/%d", fd);
+	ret = a->multi ? attach_multi(a, &j, sites, n, &left)
+		       : attach_singles(a, &j, sites, n, &left);
+	if (ret) {
+		attacher__drop_to(a, had);
+		return error__set(err, ret, "cannot attach %zu probe%s: %s", n, n == 1 ? "" : "s",
+				  attacher__reason(ret));
 	}
 	return (int)(a->n_links - had);
+}
+
+int attacher__attach(struct attacher *a, enum probe_family family, int fd,
+		     const struct probe_site *sites, size_t n, pid_t pid, struct clika_error *err)
+{
+	return attacher__attach_some(a, family, fd, sites, n, pid, NULL, NULL, err);
 }
 
 bool attacher__has_multi(const struct attacher *a)
@@ -551,18 +626,13 @@ int attacher__tasks(struct attacher *a, int (*fn)(void *ctx, const struct wire_t
 static int find_self(void *ctx, const struct wire_task_info *t)
 {
 	struct attacher *a = ctx;
-	uint32_t self = getpid();
 
-	if (t->task.tgid != t->task.tid)
+	/* Not by number: processes of other namespaces may have the same one. */
+	if (t->task.tgid != t->task.tid || t->task.tgid != t->reader)
 		return 0;
-	/* The loader's own innermost number is what getpid() says; another namespace's process with
-	 * the same innermost number lies deeper, and then the iterator gives both: ours is first. */
-	if (t->level < WIRE_NS_LEVELS && t->numbers[t->level] == self) {
-		a->level = t->level;
-		a->self = t->task.tgid;
-		return 1;
-	}
-	return 0;
+	a->level = t->level;
+	a->self = t->task.tgid;
+	return 1;
 }
 
 static int attacher__find_self(struct attacher *a, struct clika_error *err)

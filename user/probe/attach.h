@@ -38,10 +38,17 @@ int attacher__hooks(struct attacher *a, struct clika_error *err);
 /*
  * Probes on a file: one link where the kernel can, else one a site. @fd: the mapped file itself.
  * @pid: 0 = in every process that maps it (the process set in BPF decides), else only there.
- * Returns the number of links made, or an error; then none stays. @done counts sites for progress.
+ * Returns the number of links made, or an error; then none stays.
  */
 int attacher__attach(struct attacher *a, enum probe_family family, int fd,
 		     const struct probe_site *sites, size_t n, pid_t pid, struct clika_error *err);
+/* The same, but a site whose instruction the kernel refuses costs that site alone: @refused is told. */
+int attacher__attach_some(struct attacher *a, enum probe_family family, int fd,
+			  const struct probe_site *sites, size_t n, pid_t pid,
+			  void (*refused)(void *ctx, const struct probe_site *s, int why),
+			  void *ctx, struct clika_error *err);
+/* What an error of these two means, for people. */
+const char *attacher__reason(int ret);
 /* Single probes: slow to take off (about 0.1 s each), so callers limit them. */
 bool attacher__has_multi(const struct attacher *a);
 size_t attacher__n_links(const struct attacher *a);

@@ -104,6 +104,36 @@ static int attach_batch(struct files *f, struct probed_file *p, struct clika_err
 	return 1;
 }
 
+struct refusals {
+	struct files *f;
+	const struct probed_file *p;
+	size_t n;
+};
+
+static void hit__refused(void *ctx, const struct probe_site *s, int why)
+{
+	struct refusals *r = ctx;
+	const struct hit_site *h = &r->f->hits[(uint32_t)s->cookie];
+
+	r->n++;
+	files__warn(r->f, "marker-refused", "%s: marker %s:%s at offset 0x%llx is left out: %s",
+		    r->p->path, h->provider, h->name, (unsigned long long)s->offset,
+		    attacher__reason(why));
+}
+
+static void call__refused(void *ctx, const struct probe_site *s, int why)
+{
+	struct refusals *r = ctx;
+
+	r->n++;
+	files__warn(r->f, "function-refused", "%s: %s: %s at offset 0x%llx is left out: %s",
+		    r->p->path, r->f->funcs[(uint32_t)s->cookie].name,
+		    s->cookie & COOKIE_RETURN
+			    ? "one of its ends (calls that take it end with their caller)"
+			    : "its begin",
+		    (unsigned long long)s->offset, attacher__reason(why));
+}
+
 /* --- single-hit markers ---------------------------------------------------------------------- */
 
 static const struct simple_marker *simple__find(const char *name, int n_args)
@@ -263,6 +293,7 @@ static int plan_usdt(void *ctx, const struct usdt_site *u)
 static int attach_hits(struct files *f, struct probed_file *p, struct clika_error *err)
 {
 	struct plan pl = { .f = f, .p = p };
+	struct refusals refused = { .f = f, .p = p };
 	int ret;
 
 	if (!f->o.markers && !f->o.n_usdts)
@@ -275,12 +306,12 @@ static int attach_hits(struct files *f, struct probed_file *p, struct clika_erro
 		ret = pl.err;
 	}
 	if (!ret && pl.n)
-		ret = attacher__attach(f->o.attacher, PROBE_HIT, p->fd, pl.sites, pl.n,
-				       f->o.only_pid, err);
+		ret = attacher__attach_some(f->o.attacher, PROBE_HIT, p->fd, pl.sites, pl.n,
+					    f->o.only_pid, hit__refused, &refused, err);
 	if (ret >= 0) {
-		p->n_hits = pl.n;
-		f->n_sites += pl.n;
-		ret = pl.n;
+		p->n_hits = pl.n - refused.n;
+		f->n_sites += p->n_hits;
+		ret = p->n_hits;
 	}
 	free(pl.sites);
 	return ret;
@@ -390,6 +421,7 @@ static int attach_returns(struct files *f, struct probed_file *p, const struct p
 static int attach_funcs(struct files *f, struct probed_file *p, struct clika_error *err)
 {
 	struct plan pl = { .f = f, .p = p, .first_func = f->n_funcs };
+	struct refusals refused = { .f = f, .p = p };
 	struct func_skips skips = { 0 };
 	size_t n = 0;
 	int ret = 0;
@@ -416,8 +448,8 @@ static int attach_funcs(struct files *f, struct probed_file *p, struct clika_err
 		if (f->o.retprobe)
 			ret = attach_returns(f, p, pl.sites, n, err);
 		if (ret >= 0)
-			ret = attacher__attach(f->o.attacher, PROBE_CALL, p->fd, pl.sites, n,
-					       f->o.only_pid, err);
+			ret = attacher__attach_some(f->o.attacher, PROBE_CALL, p->fd, pl.sites, n,
+						    f->o.only_pid, call__refused, &refused, err);
 	}
 	if (skips.ifunc)
 		files__warn(f, "ifunc-skipped",
@@ -428,6 +460,7 @@ static int attach_funcs(struct files *f, struct probed_file *p, struct clika_err
 	if (ret < 0)
 		return ret;
 	p->n_funcs = f->n_funcs - pl.first_func;
+	n -= refused.n;
 	f->n_sites += n;
 	return (int)n;
 }
