@@ -196,7 +196,8 @@ static bool run_to_entry(struct command *c)
 	struct iovec iov = { &regs, sizeof(regs) };
 	long word;
 
-	if (!entry)
+	/* The registers of a 32-bit image have another layout. */
+	if (!entry || proc__is_32bit(c->pid))
 		return false;
 	errno = 0;
 	word = ptrace(PTRACE_PEEKTEXT, c->pid, (void *)entry, NULL);
@@ -250,8 +251,13 @@ void command__reap(struct command *c)
 
 void command__abort(struct command *c)
 {
-	if (c->go >= 0)
+	bool never_ran = c->go >= 0;
+
+	if (never_ran)
 		close(c->go);
+	/* Held in read(), it ends at once. */
+	while (never_ran && !c->ended && waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		;
 	if (c->failed >= 0)
 		close(c->failed);
 	c->go = c->failed = -1;
