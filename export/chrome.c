@@ -20,7 +20,10 @@
 struct escaped { /* of a name: its JSON form, made when first used */
 	char *text;
 	uint32_t len;
+	bool unusual; /* as a key: has our prefix, or may look like another one */
 };
+
+#define OWN_PREFIX "\"clika."
 
 /*
  * What spans of one kind have in common, ready to be copied; the last kinds seen are kept. Copies
@@ -51,9 +54,9 @@ struct last_sample { /* of a counter; written again at the end, or viewers do no
 
 struct balance_track { /* memory of (process, device) */
 	const struct track *track;
-	uint32_t device;
 	int64_t current, reserved;
 	bool used_current, used_reserved;
+	char names[2][48]; /* of both counters, as JSON strings */
 };
 
 struct chrome {
@@ -84,6 +87,7 @@ static const struct escaped *escaped_name(struct chrome *c, uint32_t id)
 {
 	struct escaped *e;
 	struct buf b = { 0 };
+	size_t i;
 
 	if (id >= c->n_names)
 		id = 0;
@@ -98,6 +102,10 @@ static const struct escaped *escaped_name(struct chrome *c, uint32_t id)
 	}
 	e->text = (char *)b.data;
 	e->len = (uint32_t)b.len;
+	e->unusual = !strncmp(e->text, OWN_PREFIX, strlen(OWN_PREFIX));
+	/* Two that differ never look alike in ASCII. */
+	for (i = 0; i < b.len; i++)
+		e->unusual |= b.data[i] >= 0x80;
 	return e;
 }
 
@@ -174,8 +182,6 @@ static bool comes_again(const struct event *ev, size_t arg)
 	return false;
 }
 
-#define OWN_PREFIX "\"clika."
-
 /*
  * The key of one argument. Keys that differ in bytes that are no UTF-8 look alike once repaired,
  * and keys of ours have a prefix that a target might use, too; no object may have a key twice.
@@ -190,6 +196,10 @@ static void put_arg_key(struct chrome *c, const struct event *ev, size_t arg)
 
 	if (!e)
 		return;
+	if (!e->unusual) {
+		json__raw_key(&c->j, e->text, e->len);
+		return;
+	}
 	for (i = 0; i < arg; i++) {
 		if (comes_again(ev, i))
 			continue;
@@ -462,13 +472,11 @@ static int chrome__counter(struct chrome *c, const struct item *it)
 static void memory_event(struct chrome *c, const struct balance_track *b, bool reserved,
 			 uint64_t ts)
 {
-	char name[64];
-	int n = snprintf(name, sizeof(name), "memory %s (device %u)",
-			 reserved ? "reserved" : "in use", b->device);
+	const char *name = b->names[reserved];
 
 	event_open(c, "\"C\"");
 	json__key(&c->j, "name");
-	json__str(&c->j, name, (size_t)n);
+	json__raw(&c->j, name, strlen(name));
 	put_ts(c, ts);
 	put_who(c, b->track);
 	json__key(&c->j, "args");
@@ -491,8 +499,12 @@ static int chrome__memory(struct chrome *c, const struct item *it)
 		if (!b)
 			return -ENOMEM;
 		c->balances = b;
-		c->balances[c->n_balances] =
-			(struct balance_track){ .track = it->track, .device = it->ev->aux };
+		c->balances[c->n_balances] = (struct balance_track){ .track = it->track };
+		b = &c->balances[c->n_balances];
+		snprintf(b->names[0], sizeof(b->names[0]), "\"memory in use (device %u)\"",
+			 it->ev->aux);
+		snprintf(b->names[1], sizeof(b->names[1]), "\"memory reserved (device %u)\"",
+			 it->ev->aux);
 		at = map64__put(c->memory, key, c->n_balances++);
 		if (!at)
 			return -ENOMEM;
@@ -510,14 +522,16 @@ static int chrome__memory(struct chrome *c, const struct item *it)
 static void lane_event(struct chrome *c, const struct item *it, const char *ph, uint32_t name,
 		       const char *cat, const char *suffix)
 {
-	char id[32];
-	int n = snprintf(id, sizeof(id), "0x%llx", (unsigned long long)it->lane_key);
+	char id[20] = "\"0x", *end;
+
+	end = digits__hex(id + 3, it->lane_key);
+	*end++ = '"';
 
 	event_open(c, ph);
 	json__key(&c->j, "cat");
 	json__str(&c->j, cat, strlen(cat));
 	json__key(&c->j, "id");
-	json__str(&c->j, id, (size_t)n);
+	json__raw(&c->j, id, (size_t)(end - id));
 	json__key(&c->j, "name");
 	if (*suffix)
 		json__str(&c->j, suffix, strlen(suffix));

@@ -84,6 +84,20 @@ static inline char *digits__padded(char *end, uint64_t v, unsigned int n)
 	return end;
 }
 
+/* Without zeros in front, from @p on; at most 16. Returns the end. */
+static inline char *digits__hex(char *p, uint64_t v)
+{
+	static const char hex[] = "0123456789abcdef";
+	unsigned int shift = (unsigned int)(63 - __builtin_clzll(v | 1)) & ~3u;
+
+	*p++ = hex[v >> shift];
+	while (shift) {
+		shift -= 4;
+		*p++ = hex[v >> shift & 15];
+	}
+	return p;
+}
+
 static inline void digits__hex16(char *out, uint64_t v)
 {
 	static const char hex[] = "0123456789abcdef";

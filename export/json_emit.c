@@ -279,20 +279,31 @@ void json__escape(struct buf *out, const char *s, size_t len)
 	buf__free(&fixed);
 }
 
+/* One number with its sign. */
+static void put_number(struct json *j, bool minus, uint64_t v)
+{
+	char *p = room(j, 22);
+
+	if (!p)
+		return;
+	if (j->comma)
+		*p++ = ',';
+	if (minus)
+		*p++ = '-';
+	p += digits__count(v);
+	digits__u64(p, v);
+	used(j, p);
+	j->comma = true;
+}
+
 void json__u64(struct json *j, uint64_t v)
 {
-	char text[20], *p = digits__u64(text + sizeof(text), v);
-
-	literal(j, p, (size_t)(text + sizeof(text) - p));
+	put_number(j, false, v);
 }
 
 void json__i64(struct json *j, int64_t v)
 {
-	char text[21], *p = digits__u64(text + sizeof(text), v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
-
-	if (v < 0)
-		*--p = '-';
-	literal(j, p, (size_t)(text + sizeof(text) - p));
+	put_number(j, v < 0, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
 void json__us(struct json *j, uint64_t ns)

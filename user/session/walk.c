@@ -275,11 +275,7 @@ uint32_t walk__process(const struct walk *w, const struct walk_track *wt)
 void walk__item(const struct walk *w, const struct walk_track *wt, enum item_kind kind,
 		const struct event *ev, uint64_t mask, struct item *it)
 {
-	/* Spans are most of all items, and what only others have is most of an item. */
-	if (kind == IT_SPAN_BEGIN || kind == IT_SPAN_END)
-		memset(it, 0, offsetof(struct item, async_key));
-	else
-		memset(it, 0, sizeof(*it));
+	memset(it, 0, sizeof(*it));
 	it->kind = kind;
 	it->ts = w->now;
 	it->track = wt->track;
