@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Exports compared with files that were looked at and found right. Each scene is kept three
- * times: NAME.clika, so that recordings of today stay readable, NAME.chrome.json and
- * NAME.summary.txt. CLIKA_GOLDEN_UPDATE=1 writes the exports anew, CLIKA_GOLDEN_UPDATE=all the
+ * Exports compared with files that were looked at and found right. Each scene is kept as
+ * NAME.clika, so that recordings of today stay readable, and in each format of the table below.
+ * CLIKA_GOLDEN_UPDATE=1 writes the exports anew, CLIKA_GOLDEN_UPDATE=all the
  * recordings too; read the difference before you commit it.
  */
 #include "tests/common/export_text.h"
@@ -248,6 +248,13 @@ static const struct {
 } outputs[] = {
 	{ "chrome", "chrome.json" },
 	{ "summary", "summary.txt" },
+	{ "folded", "folded" },
+	{ "flamegraph", "flamegraph.svg" },
+	{ "speedscope", "speedscope.json" },
+	{ "firefox", "firefox.json" },
+	{ "kineto", "kineto.json" },
+	{ "csv", "csv" },
+	{ "otlp", "otlp.jsonl" },
 };
 
 static void update(const struct scene *scene)
