@@ -28,6 +28,7 @@ ROUNDS = int(os.environ.get("CLIKA_BENCH_ROUNDS", "5"))
 EXPORT_ROUNDS = int(os.environ.get("CLIKA_BENCH_EXPORT_ROUNDS", "3"))
 BURSTS = 9
 EXPORTS = ("chrome", "perfetto")  # measured beside the peers' exports
+OTHER_EXPORTS = ("pprof", "folded", "flamegraph", "speedscope", "firefox", "kineto", "csv", "otlp")
 LOAD_SECONDS = 10
 LOAD_RATE = 2_000_000
 
@@ -48,6 +49,9 @@ GOALS = {
     "export.perfetto_speedup": ("ratio", 5.0, ">=", "fastest peer's time a span : ours"),
     "export.perfetto_rss_growth": ("ratio", 1.1, "<=", "resident memory, 10 : 1 million spans"),
     "export.perfetto_s_per_million": ("s", 1.0, "<=", "one million spans to a Perfetto trace"),
+    **{f"export.{fmt}_rss_growth": ("ratio", 1.1, "<=", "resident memory, 10 : 1 million spans")
+       for fmt in OTHER_EXPORTS},
+    **{f"export.{fmt}_s_per_million": ("s", 3.0, "<=", "one million spans") for fmt in OTHER_EXPORTS},
     "perfetto.bytes_per_span": ("bytes", 32, "<=", "Perfetto trace, spans without arguments"),
     "perfetto.bytes_per_span_compressed": ("bytes", 10, "<=", "the same with packed packets"),
     "recording.bytes_per_span": ("bytes", 24, "<=", "recording file, spans without arguments"),
@@ -537,6 +541,21 @@ def exports(bench, state):
                 min(found[name][i] for name in peers) / found[fmt][i] for i in range(EXPORT_ROUNDS))
     for name in peers:
         bench.row(name, median(found[name]) * 1e9, "ns a span")
+    other_exports(bench, small.recording, n_small, large.recording, n_large)
+
+
+def other_exports(bench, small, n_small, large, n_large):
+    """Formats without a peer: their time, and that memory does not grow with spans."""
+    for fmt in OTHER_EXPORTS:
+        path = os.path.join(bench.scratch, f"ours.{fmt}")
+        found = [timed_export(small, path, fmt) for _ in range(EXPORT_ROUNDS)]
+        seconds, rss = timed_export(large, path, fmt)
+        os.unlink(path)
+        per_span, peak = median(f[0] for f in found) / n_small, median(f[1] for f in found)
+        bench.row(f"export --format {fmt}, 1 million spans", per_span * 1e9, "ns a span",
+                  f"{peak / 1024:.0f} MiB resident; 10 million: {seconds:.1f} s, {rss / 1024:.0f} MiB")
+        bench.values[f"export.{fmt}_rss_growth"] = rss / peak
+        bench.values[f"export.{fmt}_s_per_million"] = per_span * 1e6
 
 
 def sizes(bench, recording, spans, trace):
