@@ -205,6 +205,11 @@ CLIKA_API int clika_recording__export_mem(struct clika_recording *r, const char 
 					  const struct clika_export_opts *o, char **data,
 					  size_t *len, struct clika_prof_error *err);
 
+/* JSON Schema (draft 2020-12) of report.json ("report") and memory_stats.json ("memory"); NULL:
+ * there is no such one. Names: index from 0 until NULL. */
+CLIKA_API const char *clika_schema(const char *name);
+CLIKA_API const char *clika_schema__name(size_t i);
+
 /*
  * Tables for people: operations, threads, requests, memory, captures; or the rows of report.json
  * that say the same. *@data is malloc'ed, NUL-terminated, *@len without the NUL.

@@ -36,7 +36,7 @@ struct cli_verb {
 	int (*run)(int argc, char **argv); /* argv[0] is the verb; returns enum exit_code */
 };
 extern const struct cli_verb verb_record, verb_export, verb_list, verb_doctor;
-extern const struct cli_verb verb_serve, verb_sessions;
+extern const struct cli_verb verb_serve, verb_sessions, verb_schema;
 extern const struct cli_verb verb_report;
 
 /* ---- options: one table makes getopt's tables and --help --------------------------------------- */

@@ -11,6 +11,7 @@ static const struct cli_verb *const verbs[] = {
 	&verb_doctor,
 	&verb_serve,
 	&verb_sessions,
+	&verb_schema,
 };
 
 static const char examples[] =
