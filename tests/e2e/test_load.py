@@ -57,6 +57,16 @@ class OverloadTest(lib.Case):
         target.result(120)
         self.assertLessEqual(os.path.getsize(recorder.path("recording.clika")), 5 << 20)
         self.assertIn("max-size", recorder.err.text())
+        # What was read and found no room is lost, and counted: a plain span is one record.
+        result = recorder.load()
+        info = result.info()
+        self.assertEqual(info.emitted, info.recorded + info.lost)
+        self.assertGreater(info.lost, 0)
+        path = os.path.join(self.tmp(), "trace.json")
+        lib.export(result.recording, "chrome", path, timeout=120)
+        self.assertEqual(len(lib.Trace(path).spans), info.recorded)
+        lib.export(result.recording, "summary", result.path("summary.txt"))
+        self.assertRegex(" ".join(result.summary().split()), r"max-size: .*after [0-9.]+ s")
 
     def test_a_flight_recorder_keeps_the_newest(self):
         target = self.target("obeys")

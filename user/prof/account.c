@@ -60,10 +60,10 @@ static void totals(const struct clika_recorder *r, const struct wire_stats *st,
 {
 	const struct decoder_counts *n = decoder__counts(r->decoder);
 
-	c->emitted = st->emitted + n->singles - n->duplicates - n->older_handed + n->uncounted + n->harvested +
-		     n->target_dropped;
-	c->lost = kernel_lost(st) + n->bad + n->target_dropped;
-	c->recorded = n->records;
+	c->emitted = st->emitted + n->singles - n->duplicates - n->older_handed + n->uncounted +
+		     n->harvested + n->target_dropped;
+	c->lost = kernel_lost(st) + n->bad + n->target_dropped + r->env.refused;
+	c->recorded = n->records - r->env.refused;
 	c->filtered = n->hidden + r->env.filtered;
 	/* The smallest record is 16 bytes long. */
 	*unknown = st->unknown_bytes / 16;
@@ -112,6 +112,7 @@ void recorder__account(struct clika_recorder *r, bool final)
 	own_loss(r, LOSS_READ_FAULT, st.lost[WL_READ_FAULT], unknown);
 	own_loss(r, LOSS_BAD_RECORD, st.lost[WL_BAD_RECORD] + n->bad, 0);
 	own_loss(r, LOSS_TARGET_DROPPED, n->target_dropped, 0);
+	own_loss(r, LOSS_FILE_LIMIT, r->env.refused, 0);
 	if (!final)
 		return;
 	if (c.emitted != c.recorded + c.lost) {

@@ -18,6 +18,8 @@ static int recorder__checked(struct clika_recorder *r, int ret, struct clika_err
 	if (!ret)
 		ret = r->env.err;
 	if (ret == -EFBIG || writer__full(r->w)) {
+		if (!r->full)
+			r->full_ts = clock__boottime_ns();
 		r->full = true;
 		r->env.err = 0;
 		return 0;

@@ -515,6 +515,20 @@ static void warn_unmatched(struct clika_recorder *r)
 	}
 }
 
+static void warn_full(struct clika_recorder *r)
+{
+	char text[160];
+
+	if (!r->full)
+		return;
+	snprintf(text, sizeof(text),
+		 "the recording reached its size limit (--max-size) after %.3f s: what came later "
+		 "is "
+		 "not in it",
+		 (double)(r->full_ts - r->start_ts) / NSEC_PER_SEC);
+	writer__warning(r->w, "max-size", text);
+}
+
 int clika_recorder__stop(struct clika_recorder *r, struct clika_prof_error *perr)
 {
 	struct clika_error err = { 0 }, later = { 0 };
@@ -540,6 +554,7 @@ int clika_recorder__stop(struct clika_recorder *r, struct clika_prof_error *perr
 	decoder__captures_close(r->decoder, r->stop_ts);
 	command__reap(&r->command);
 	warn_unmatched(r);
+	warn_full(r);
 	recorder__account(r, true);
 	anchor(r);
 	more = writer__finish(r->w, &later);

@@ -57,9 +57,8 @@ struct clika_recorder {
 	unsigned idle; /* passes in a row without data */
 	size_t pending_limit;
 	bool started, stopped, full, ended;
-	uint64_t extra_lost; /* records that the writer refused */
+	uint64_t full_ts; /* when the file had reached its size */
 	uint64_t mmaps_lost_told;
-	struct map64 *dead_pidfds;
 };
 
 /* targets.c */

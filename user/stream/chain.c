@@ -42,6 +42,7 @@ struct chain {
 		text_at; /* parallel to args: offset of a string in text, which moves as it grows */
 	size_t n_args, cap_args;
 	struct buf text;
+	uint64_t records; /* since the last flush */
 };
 
 struct chain *chain__new(struct chain_env *env, uint32_t thread)
@@ -392,9 +393,14 @@ static void chain__compact(struct chain *c, struct sub *s)
 	s->n = n;
 }
 
+void chain__counted(struct chain *c, uint64_t records)
+{
+	c->records += records;
+}
+
 int chain__flush(struct chain *c)
 {
-	int ret = 0;
+	int ret = 0, err;
 
 	for (size_t i = 0; i < c->n_open; i++) {
 		struct open_span_ref *o = &c->open[i];
@@ -413,14 +419,18 @@ int chain__flush(struct chain *c)
 		chain__compact(c, s);
 		for (size_t i = 0; i < s->n; i++)
 			s->ev[i].args = chain__args(c, s->args_at[i], s->ev[i].nargs);
-		if (s->n || n_ends)
-			ret = writer__block(c->env->w, c->thread, s->stream, s->ev, s->n, c->ends,
-					    n_ends);
-		if (ret && !c->env->err)
-			c->env->err = ret;
+		err = s->n || n_ends ? writer__block(c->env->w, c->thread, s->stream, s->ev, s->n,
+						     c->ends, n_ends)
+				     : 0;
+		if (err && !c->env->err)
+			c->env->err = err;
+		ret = ret ? ret : err;
 		c->env->pending_bytes -= had * sizeof(struct event);
 		s->n = 0;
 	}
+	if (ret == -EFBIG)
+		c->env->refused += c->records;
+	c->records = 0;
 	c->env->pending_bytes -= c->text.len;
 	c->n_ends = 0;
 	c->n_args = 0;

@@ -20,6 +20,7 @@ struct chain_env { /* shared by all chains of a recorder */
 	size_t pending_bytes; /* memory in all chains: the owner flushes when it grows */
 	uint64_t spans;       /* begun, kept or not */
 	uint64_t filtered;    /* spans not kept because of min_duration_ns */
+	uint64_t refused;     /* records whose events the writer did not take: the file is full */
 	uint32_t next_stream;
 	int err; /* first error of the writer */
 };
@@ -54,6 +55,8 @@ bool chain__top(const struct chain *c, uint64_t *key);
 void chain__close_all(struct chain *c, uint64_t ts); /* the thread has ended */
 unsigned chain__depth(const struct chain *c);
 
+/* So many records went in since the last call: known when the writer takes no more. */
+void chain__counted(struct chain *c, uint64_t records);
 int chain__flush(struct chain *c);       /* writes what is there as blocks */
 bool chain__idle(const struct chain *c); /* nothing pending, nothing open */
 

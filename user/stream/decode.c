@@ -257,6 +257,7 @@ static int batch__take(struct decoder *d, struct person_thread *th, struct threa
 			d->n.uncounted += again + taken - claimed;
 	}
 	d->n.records += taken - old;
+	chain__counted(b->chain, taken - old);
 	th->process->recorded += taken - old;
 	return ret;
 }

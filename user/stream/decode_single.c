@@ -235,6 +235,7 @@ int decoder__hit(struct decoder *d, const void *rec, size_t size)
 	if (!th->hits)
 		return -ENOMEM;
 	d->n.records++;
+	chain__counted(th->hits, 1);
 	th->process->recorded++;
 	ret = site->role == ROLE_MARKER ? marker_hit(d, th, h, size, site)
 					: usdt_hit(d, th, h, site);
@@ -282,6 +283,7 @@ int decoder__call(struct decoder *d, const void *rec, size_t size)
 	if (!th->calls)
 		return -ENOMEM;
 	d->n.records++;
+	chain__counted(th->calls, 1);
 	th->process->recorded++;
 	if (w->hdr.kind == W_RETURN) {
 		chain__unwind(th->calls, w->hdr.ts, frame_left_by_return, &sp);
