@@ -9,6 +9,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <stdbool.h>
 
 #include <clika/client.h>
 
@@ -39,7 +40,7 @@ PyObject *scope__new(PyObject *session, PyObject *tag, int64_t id);
 /* Ends a capture with the GIL released; 0, or a negative errno and @err. A session that was closed, or
  * belongs to another process, has ended its captures: 0. */
 int session__end_capture(PyObject *session, int64_t id, struct clika_client_error *err);
-/* The interpreter is going: no more waiting. */
-int session__shutting_down(void);
+/* Nothing of it is left to end: closed, another process', or the interpreter is going. */
+bool session__is_over(PyObject *session);
 
 #endif

@@ -25,6 +25,11 @@ PyObject *scope__new(PyObject *session, PyObject *tag, int64_t id)
 	return (PyObject *)s;
 }
 
+static bool is_open(const struct scope *s)
+{
+	return s->id && s->session && !session__is_over(s->session);
+}
+
 /* 0 also when it had ended before: the flag is cleared under the GIL, so one thread ends it. */
 static int scope__end(struct scope *s, struct clika_client_error *err)
 {
@@ -82,7 +87,7 @@ static void scope__left_open(struct scope *s, PyObject *source)
 	struct clika_client_error err = { 0 };
 	PyObject *type, *value, *traceback;
 
-	if (!s->id || session__shutting_down())
+	if (!is_open(s))
 		return;
 	PyErr_Fetch(&type, &value, &traceback);
 	if (PyErr_ResourceWarning(source, 1,
@@ -135,7 +140,7 @@ static PyObject *scope__repr(PyObject *self)
 	struct scope *s = (struct scope *)self;
 
 	return PyUnicode_FromFormat("<CaptureScope %R, %s>", s->tag ? s->tag : Py_None,
-				    s->id ? "open" : "ended");
+				    is_open(s) ? "open" : "ended");
 }
 
 static PyObject *get_tag(PyObject *self, void *unused)
@@ -161,7 +166,7 @@ static PyObject *get_session(PyObject *self, void *unused)
 static PyObject *get_active(PyObject *self, void *unused)
 {
 	(void)unused;
-	return PyBool_FromLong(((struct scope *)self)->id != 0);
+	return PyBool_FromLong(is_open((struct scope *)self));
 }
 
 static PyGetSetDef attributes[] = {

@@ -86,11 +86,6 @@ static PyObject *shut_down(PyObject *module, PyObject *none)
 	Py_RETURN_NONE;
 }
 
-int session__shutting_down(void)
-{
-	return shutting_down;
-}
-
 /* --- options ---------------------------------------------------------------------------------- */
 
 /* The UTF-8 of @str, kept as long as the session. NULL with an exception. */
@@ -332,25 +327,23 @@ static PyObject *close_session(PyObject *self, PyObject *none)
 
 /* --- captures, results ------------------------------------------------------------------------- */
 
-PyDoc_STRVAR(begin_doc, "_begin(tag, /)\n--\n\nBegins a capture.");
-
-static PyObject *begin(PyObject *self, PyObject *tag)
+/* Id of the new capture, 0 with an exception. */
+static int64_t begin_capture(PyObject *self, PyObject *tag)
 {
-	struct session *s = (struct session *)self;
 	struct clika_client_error err = { 0 };
-	PyObject *utf8, *scope = NULL, *done;
+	PyObject *utf8, *done;
 	struct link *l;
-	int64_t id;
+	int64_t id = 0;
 
 	if (!PyUnicode_Check(tag)) {
 		PyErr_Format(PyExc_TypeError, "tag must be str, not %S", (PyObject *)Py_TYPE(tag));
-		return NULL;
+		return 0;
 	}
 	utf8 = text__utf8(tag);
 	if (!utf8)
-		return NULL;
+		return 0;
 	done = open_session(self, NULL);
-	l = done ? session__use(s) : NULL;
+	l = done ? session__use((struct session *)self) : NULL;
 	Py_XDECREF(done);
 	if (l) {
 		const char *text = PyBytes_AsString(utf8);
@@ -359,19 +352,44 @@ static PyObject *begin(PyObject *self, PyObject *tag)
 		id = clika_client__capture_begin(l->client, text, &err);
 		Py_END_ALLOW_THREADS
 		link__drop(l);
-		scope = id > 0 ? scope__new(self, tag, id) : errors__raise(&err);
+		if (id <= 0)
+			errors__raise(&err);
 	}
 	Py_DECREF(utf8);
-	return scope;
+	return id > 0 ? id : 0;
+}
+
+PyDoc_STRVAR(begin_doc, "_begin(tag, /)\n--\n\nBegins a capture.");
+
+static PyObject *begin(PyObject *self, PyObject *tag)
+{
+	int64_t id = begin_capture(self, tag);
+
+	return id ? scope__new(self, tag, id) : NULL;
+}
+
+PyDoc_STRVAR(begin_last_doc, "_begin_last(tag, /)\n--\n\nBegins a capture that ends with the session.");
+
+static PyObject *begin_last(PyObject *self, PyObject *tag)
+{
+	if (!begin_capture(self, tag))
+		return NULL;
+	Py_RETURN_NONE;
+}
+
+bool session__is_over(PyObject *self)
+{
+	struct session *s = (struct session *)self;
+
+	return s->owner != getpid() || s->closed || !s->link || shutting_down;
 }
 
 int session__end_capture(PyObject *self, int64_t id, struct clika_client_error *err)
 {
-	struct session *s = (struct session *)self;
-	struct link *l = s->link;
+	struct link *l = ((struct session *)self)->link;
 	int ret;
 
-	if (s->owner != getpid() || s->closed || !l || shutting_down)
+	if (session__is_over(self))
 		return 0;
 	l->uses++;
 	Py_BEGIN_ALLOW_THREADS
@@ -553,6 +571,7 @@ static PyMethodDef methods[] = {
 	{ "_open", open_session, METH_NOARGS, open_doc },
 	{ "_close", close_session, METH_NOARGS, close_doc },
 	{ "_begin", begin, METH_O, begin_doc },
+	{ "_begin_last", begin_last, METH_O, begin_last_doc },
 	{ "_flush", flush, METH_NOARGS, flush_doc },
 	{ "_export", export_fds, METH_VARARGS, export_doc },
 	{ "_export_bytes", export_bytes, METH_O, export_bytes_doc },

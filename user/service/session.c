@@ -125,7 +125,7 @@ static int on_new(struct run *run, struct cursor *c)
 	clika_recorder_opts__init(&o);
 	o.target = pid ? CLIKA_TARGET_PIDS : CLIKA_TARGET_SYSTEM;
 	o.pids = &pid;
-	o.n_pids = 1;
+	o.n_pids = pid ? 1 : 0;
 	o.no_follow = !(m.flags & NEW_CHILDREN);
 	o.redact = m.flags & NEW_REDACT;
 	o.drop_oldest = m.flags & NEW_FLIGHT;

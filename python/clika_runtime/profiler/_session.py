@@ -4,10 +4,9 @@ import html
 import json
 import os
 import time
-import warnings
-from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Optional, Sequence, Union
 
-from .._core.profiler import CaptureScope, ProfilerError, ProfilerWarning, Session
+from .._core.profiler import CaptureScope, ProfilerError, Session
 from . import _empty
 from ._files import Outputs
 from ._schedule import Schedule
@@ -66,7 +65,6 @@ class ProfileSession(Session):
         self._saved = []
         self._schedule: Optional[Schedule] = None
         self._keep_ns = 0
-        self._flight: Optional[CaptureScope] = None
 
     # ---- other targets, options ----------------------------------------------------------------------
 
@@ -125,7 +123,8 @@ class ProfileSession(Session):
         target = {"target": _PID, "pid": pid} if pid else {}
         self = cls._make({**target, "flight_recorder": True}, {"max_bytes": max_bytes, **options})
         self._keep_ns = int(seconds * 1e9)
-        self._flight = self.start_capture("flight recorder")
+        self._begin_now()
+        self._guarded(self._begin_last, "flight recorder")
         return self
 
     @classmethod

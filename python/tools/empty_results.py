@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes clika_runtime/profiler/empty/: what each exporter makes of a recording that holds nothing.
+
+    python/tools/empty_results.py build/clika-bpf-prof [FOLDER]
+"""
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FOLDER = os.path.join(os.path.dirname(HERE), "clika_runtime", "profiler", "empty")
+
+
+def text(s):
+    raw = s.encode()
+    assert len(raw) < 126
+    return bytes([len(raw) + 1]) + raw
+
+
+def recording():
+    """A complete recording of nothing, as docs/recording-format.md says."""
+    ident = 1
+    meta = text("clika-bpf-prof") + text("0.1.0") + bytes(6) + bytes(4)
+    index = bytes([4, len(meta)]) + meta
+    head = struct.pack("<8sHHIQQQI", b"\x89CLIKA\r\n", 1, 0, 64, ident, 1, 0, 0)
+    head += struct.pack("<I", zlib.crc32(head)) + bytes(16)
+    seg = struct.pack("<8sQQIIQIHH12x", b"\x93clkseg\n", ident, 0, 64, len(index), 0, zlib.crc32(index), 1, 0)
+    seg += struct.pack("<I", zlib.crc32(seg)) + index
+    return head + seg + bytes(-len(seg) % 8)
+
+
+def formats(tool):
+    said = subprocess.run([tool, "export", "--help"], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"^[ *] (\w+) +\S+\.\S+ ", said.split("\nFormats:\n")[1], re.M)
+
+
+def write(tool, folder):
+    os.makedirs(folder, exist_ok=True)
+    with tempfile.TemporaryDirectory() as tmp:
+        path = os.path.join(tmp, "recording.clika")
+        with open(path, "wb") as f:
+            f.write(recording())
+        for fmt in formats(tool):
+            subprocess.run([tool, "export", "-q", path, "--format", fmt, "-o", os.path.join(folder, fmt)], check=True)
+            os.chmod(os.path.join(folder, fmt), 0o644)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    write(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else FOLDER)

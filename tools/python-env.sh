@@ -1,0 +1,57 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Makes build/python/venv, with clika_runtime built from python/ and pytest, and says where its Python is. Instant when
+# nothing has changed.
+#
+# The system's Python is taken where there is one: tests run it as another user, who may not be able to reach a Python
+# that lies in somebody's home.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+top=build/python
+venv=$top/venv
+log=$top/log
+mkdir -p "$top"
+
+python=${CLIKA_PYTHON:-}
+if [ -z "$python" ]; then
+	python=python3
+	[ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import ensurepip, sysconfig, os, sys
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))' 2>/dev/null && python=/usr/bin/python3
+fi
+
+run() {
+	if ! "$@" >"$log" 2>&1 </dev/null; then
+		cat "$log" >&2
+		echo "python-env.sh: $* failed" >&2
+		exit 1
+	fi
+}
+
+stamp() {
+	"$python" -VV
+	find python user/client user/service/proto.[ch] user/base include/clika -type f \
+		\( -name '*.[ch]' -o -name '*.py*' -o -name '*.toml' -o -path '*/empty/*' \) ! -path 'python/build/*' -print0 |
+		sort -z | xargs -0 cksum
+}
+
+if [ "$(cat "$top/python" 2>/dev/null)" != "$("$python" -VV)" ]; then
+	rm -rf "$venv" "$top/stamp"
+	# Packages of the distribution, such as python3-torch, are there too.
+	run "$python" -m venv --system-site-packages "$venv"
+	run "$venv/bin/pip" install --disable-pip-version-check "pytest>=7" "setuptools>=70"
+	"$python" -VV >"$top/python"
+fi
+now=$(stamp)
+if [ "$(cat "$top/stamp" 2>/dev/null)" != "$now" ]; then
+	# Built from a copy, as pip leaves its own files beside the sources.
+	rm -rf "$top/source" "$top/dist"
+	mkdir -p "$top/source/user/service"
+	cp -a python include "$top/source/"
+	rm -rf "$top/source/python/build" "$top"/source/python/*.egg-info
+	cp -a user/client user/base "$top/source/user/"
+	cp -a user/service/proto.[ch] "$top/source/user/service/"
+	run "$venv/bin/pip" wheel --disable-pip-version-check --no-deps --no-build-isolation -w "$top/dist" "$top/source/python"
+	run "$venv/bin/pip" install --disable-pip-version-check --no-deps --force-reinstall "$top"/dist/*.whl
+	printf '%s' "$now" >"$top/stamp"
+fi
+echo "$PWD/$venv/bin/python"
