@@ -232,6 +232,35 @@ CLIKA_API const char *clika_report__table(size_t i);
 CLIKA_API const char *clika_report__column(const char *table, size_t i);
 
 /*
+ * Compares two recordings or reports (report.json, also packed with gzip): operations and kinds of
+ * requests, by count, median and total, each change with the noise that the spread inside the two
+ * makes likely. docs/diff.md has the formulas.
+ */
+struct clika_diff_opts {
+	size_t sz;
+	const struct clika_view_opts *view; /* of both recordings; NULL = all of them */
+	const char *filter;                 /* glob on the names of rows that are compared */
+	bool per_second;    /* counts and totals for each second that was observed */
+	const char *metric; /* "median" (NULL too), "total" or "count": what @fail_above is about */
+	double fail_above;  /* percent; below 0: nothing fails */
+	bool either_way;    /* decreases fail, too */
+	unsigned top;       /* rows of the text; 0 = 30 */
+	unsigned columns;   /* width of the text, 0 = 100 */
+	bool json;
+};
+struct clika_diff_result {
+	size_t sz;            /* set by the caller */
+	uint32_t compared;    /* rows on both sides */
+	uint32_t significant; /* rows with a change past its noise */
+	uint32_t appeared, vanished;
+	uint32_t failed; /* past the noise, and past @fail_above in @metric */
+};
+CLIKA_API void clika_diff_opts__init(struct clika_diff_opts *o);
+CLIKA_API int clika_diff(const char *a, const char *b, const struct clika_diff_opts *o, char **data,
+			 size_t *len, struct clika_diff_result *result,
+			 struct clika_prof_error *err);
+
+/*
  * Sends the recording as OTLP traces to a collector's HTTP receiver. What the server refuses for
  * now (429, 502, 503, 504, no answer) is tried again, after what it says in Retry-After or with
  * growing pauses; anything else ends the push. Needs libcurl at run time: -ENOTSUP without.

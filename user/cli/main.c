@@ -7,6 +7,7 @@ static const struct cli_verb *const verbs[] = {
 	&verb_record,
 	&verb_export,
 	&verb_report,
+	&verb_diff,
 	&verb_list,
 	&verb_doctor,
 	&verb_serve,

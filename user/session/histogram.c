@@ -117,6 +117,31 @@ uint64_t histogram__quantile(const struct histogram *h, unsigned int permille)
 	return v < h->min ? h->min : v > h->max ? h->max : v;
 }
 
+void histogram__bounds(const struct histogram *h, uint64_t rank, uint64_t *least,
+		       uint64_t *greatest)
+{
+	uint64_t seen = 0, step = 1;
+	size_t i, n = (size_t)h->n * SUB;
+	unsigned int octave, bucket;
+
+	*least = h->min;
+	*greatest = h->max;
+	for (i = 0; i < n && (seen += h->buckets[i]) < rank; i++)
+		;
+	if (!rank || i == n)
+		return;
+	octave = h->first + (unsigned int)(i / SUB);
+	bucket = (unsigned int)(i % SUB);
+	*least = bucket;
+	if (octave) {
+		step = 1ull << (octave - 1);
+		*least = (uint64_t)(SUB + bucket) << (octave - 1);
+	}
+	*greatest = *least + (step - 1);
+	*least = *least > h->min ? *least : h->min;
+	*greatest = *greatest < h->max ? *greatest : h->max;
+}
+
 uint64_t histogram__mean(const struct histogram *h)
 {
 	return h->count ? h->sum / h->count : 0;

@@ -19,6 +19,9 @@ struct histogram {
 int histogram__add(struct histogram *h, uint64_t value); /* 0 or -ENOMEM */
 /* The value that @permille of a thousand do not exceed (nearest rank); 0 when empty. */
 uint64_t histogram__quantile(const struct histogram *h, unsigned int permille);
+/* Least and greatest value that the @rank-th smallest one, from 1, may have. */
+void histogram__bounds(const struct histogram *h, uint64_t rank, uint64_t *least,
+		       uint64_t *greatest);
 uint64_t histogram__mean(const struct histogram *h);
 /* Of a sample: divided by one less than the count. 0 with fewer than two values. */
 uint64_t histogram__stddev(const struct histogram *h);
