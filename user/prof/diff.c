@@ -380,9 +380,9 @@ static void put_table(const struct diff *d, struct text_out *t)
 	if (d->n > top)
 		text_out__line(t, "... and %zu more (--top shows more)", d->n - top);
 	text_out__line(t,
-		       "*: past the noise, that is what chance may do with %g%% certainty for "
+		       "*: past the noise, that is what chance may do with %d%% certainty for "
 		       "all rows together",
-		       CONFIDENCE * 100);
+		       CONFIDENCE_PERCENT);
 	buf__free(&name);
 }
 
