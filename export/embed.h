@@ -11,6 +11,9 @@ struct embed {
 	const char *sha256; /* as a Content-Security-Policy takes it */
 };
 
-extern const struct embed embed_report_css;
+/* export/html/ */
+extern const struct embed embed_report_css, embed_body_html, embed_util_js, embed_data_js,
+	embed_table_js, embed_charts_js, embed_overview_js, embed_timeline_js, embed_draw_js,
+	embed_flame_js, embed_sections_js, embed_main_js;
 
 #endif

@@ -18,6 +18,7 @@ extern const struct exporter_ops exporter_firefox;
 extern const struct exporter_ops exporter_kineto;
 extern const struct exporter_ops exporter_otlp;
 extern const struct exporter_ops exporter_csv;
+extern const struct exporter_ops exporter_html;
 
 const struct exporter_ops *const exporters[] = {
 	&exporter_chrome,     &exporter_perfetto,
@@ -26,7 +27,8 @@ const struct exporter_ops *const exporters[] = {
 	&exporter_folded,     &exporter_flamegraph,
 	&exporter_speedscope, &exporter_firefox,
 	&exporter_kineto,     &exporter_otlp,
-	&exporter_csv,        NULL,
+	&exporter_csv,        &exporter_html,
+	NULL,
 };
 
 void export_opts__init(struct export_opts *o)

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes on their way into a page: compressed (zlib), at most so many, then base64. */
+#ifndef CLIKA_EXPORT_HTML_BLOB_H
+#define CLIKA_EXPORT_HTML_BLOB_H
+
+#include "user/base/base.h"
+
+struct html_blob {
+	size_t max; /* compressed bytes */
+	struct buf b;
+	void *stream;
+};
+
+/* Again after a failure: forgets what there is. */
+int html_blob__start(struct html_blob *blob);
+int html_blob__add(struct html_blob *blob, const void *p, size_t n); /* -EFBIG: over the limit */
+int html_blob__finish(struct html_blob *blob);
+int html_blob__base64(const struct html_blob *blob, struct outfile *out);
+void html_blob__free(struct html_blob *blob);
+
+#endif
