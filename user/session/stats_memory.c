@@ -190,6 +190,13 @@ static int captures_give(struct stats *st, uint64_t captures, size_t op, uint64_
 
 /* --- blocks ---------------------------------------------------------------------------------- */
 
+/* What it had before it takes memory for the first time. */
+static int pool__begin_time(struct pool_stats *p, uint64_t ts)
+{
+	return p->reserves || p->releases ? 0
+					  : timeline__add(&p->time, ts, p->current, p->reserved);
+}
+
 static int pool__note(struct pool_stats *p, uint64_t ts)
 {
 	p->current = signed_bytes(p->held.bytes);
@@ -353,6 +360,8 @@ static int reserve(struct stats *st, const struct item *it, size_t memory)
 
 	if (pool == SIZE_MAX || old == SIZE_MAX)
 		return -ENOMEM;
+	if (pool__begin_time(&st->pools[pool], it->ts))
+		return -ENOMEM;
 	m->reserves++;
 	stats__add(&m->reserved_bytes, it->bytes);
 	if (it->replaced && it->alloc_shown)
@@ -375,7 +384,7 @@ static int release(struct stats *st, const struct item *it, size_t memory)
 		return 0;
 	}
 	pool = pool_of(st, memory, it->alloc_pool);
-	if (pool == SIZE_MAX)
+	if (pool == SIZE_MAX || pool__begin_time(&st->pools[pool], it->ts))
 		return -ENOMEM;
 	st->pools[pool].releases++;
 	stats__add(&st->pools[pool].released_bytes, it->bytes);
