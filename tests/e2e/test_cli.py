@@ -47,7 +47,7 @@ class HelpTest(lib.Case):
     def test_help_lists_every_format_with_its_file(self):
         text = run("export", "--help").stdout
         for fmt, name in (("chrome", "chrome_trace.json"), ("summary", "summary.txt")):
-            self.assertRegex(text, rf"(?m)^\* {fmt} +{re.escape(name)} \S")
+            self.assertRegex(text, rf"(?m)^\* {fmt} +{re.escape(name)} +\S")
 
     def test_help_fits_a_terminal_of_100_columns(self):
         for args in ([], *([v] for v in VERBS)):
