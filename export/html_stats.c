@@ -5,12 +5,13 @@
 #define MAX_SHAPES 300 /* operations whose durations are drawn */
 
 /*
- * The buckets of a histogram, eight to a power of two: least value, width, count. See histogram.c
- * for what its buckets are.
+ * The buckets of a histogram, @parts (a divisor of 64) to a power of two: least value, width,
+ * count. See histogram.c for what its buckets are.
  */
-static void put_shape(struct html *h, const char *key, const struct histogram *hist)
+static void put_shape(struct html *h, const char *key, const struct histogram *hist,
+		      unsigned int parts)
 {
-	unsigned int octave, part, i;
+	unsigned int octave, part, i, each = 64 / parts;
 	const uint64_t *b;
 	uint64_t sum, width;
 
@@ -18,10 +19,10 @@ static void put_shape(struct html *h, const char *key, const struct histogram *h
 	json__array(&h->j);
 	for (octave = hist->first; octave < (unsigned int)hist->first + hist->n; octave++) {
 		b = hist->buckets + (size_t)(octave - hist->first) * 64;
-		width = octave ? 8ull << (octave - 1) : 8;
-		for (part = 0; part < 8; part++) {
-			for (sum = 0, i = 0; i < 8; i++)
-				sum += b[part * 8 + i];
+		width = (uint64_t)each << (octave ? octave - 1 : 0);
+		for (part = 0; part < parts; part++) {
+			for (sum = 0, i = 0; i < each; i++)
+				sum += b[part * each + i];
 			if (!sum)
 				continue;
 			json__u64(&h->j, (octave ? 64ull << (octave - 1) : 0) + part * width);
@@ -78,7 +79,7 @@ static void put_op(struct html *h, const struct op_stats *op, bool shape)
 		html__u64(h, "stream", seen->stream);
 	}
 	if (shape)
-		put_shape(h, "shape", &op->dur);
+		put_shape(h, "shape", &op->dur, 8);
 	json__end_object(&h->j);
 }
 
@@ -150,7 +151,7 @@ static void put_request(struct html *h, const struct request_stats *r)
 	html__at(h, "firstBegin", r->first_begin);
 	html__at(h, "lastEnd", r->last_end);
 	put_spread(h, "latency", &r->latency);
-	put_shape(h, "latencyShape", &r->latency);
+	put_shape(h, "latencyShape", &r->latency, 16);
 	put_spread(h, "first", &r->first);
 	put_spread(h, "perUnit", &r->per_unit);
 	put_spread(h, "queued", &r->queued);

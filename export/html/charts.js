@@ -2,15 +2,16 @@
 // Small charts as SVG: a histogram of durations, balances over time, points over time.
 'use strict';
 
-const CHART = { width: 640, left: 64, right: 14, top: 12, bottom: 26 };
+const CHART = { width: 640, wide: 1240, left: 64, right: 14, top: 12, bottom: 26 };
 
-function chartFrame(height, label) {
-  const svg = el('svg', { viewBox: `0 0 ${CHART.width} ${height}`, role: 'img', 'aria-label': label, class: 'chart' });
-  return { svg, x0: CHART.left, x1: CHART.width - CHART.right, y0: CHART.top, y1: height - CHART.bottom };
+function chartFrame(height, label, wide) {
+  const width = wide ? CHART.wide : CHART.width;
+  const svg = el('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label, class: 'chart' });
+  return { svg, width, x0: CHART.left, x1: width - CHART.right, y0: CHART.top, y1: height - CHART.bottom };
 }
 
 function yAxis(f, max, show) {
-  const step = niceStep(max / 4 || 1), out = [];
+  const step = (show === bytes ? niceBytes : niceStep)(max / 4 || 1), out = [];
   for (let v = 0; v <= max * 1.0001; v += step) {
     const y = f.y1 - (f.y1 - f.y0) * v / (max || 1);
     out.push(el('line', { class: 'grid', x1: f.x0, x2: f.x1, y1: y, y2: y }));
@@ -54,7 +55,7 @@ function histogramChart(shape, spread, label) {
   const max = Math.max(...bars.map((b) => b[2]));
   yAxis(f, max, (v) => count(v));
   for (const [from, to, n] of bars) {
-    const h = Math.max(1, (f.y1 - f.y0) * n / max);
+    const h = Math.max(2, (f.y1 - f.y0) * n / max);
     f.svg.append(el('rect', { class: 'bar', x: x(from), y: f.y1 - h, width: Math.max(1, x(to) - x(from) - 0.5), height: h },
       el('title', null, `${count(n)} took ${duration(from)} to ${duration(to)}`)));
   }
@@ -102,8 +103,8 @@ function stepPath(points, x, y, end) {
 }
 
 // A line of text below it tells the values under the pointer; a click goes to that moment of the timeline.
-function timeChart(lines, show, label, from, to) {
-  const f = chartFrame(180, label);
+function timeChart(lines, show, label, from, to, wide) {
+  const f = chartFrame(180, label, wide);
   let max = 0;
   for (const l of lines) for (const p of l.points) max = Math.max(max, p[2]);
   const x = (t) => f.x0 + (f.x1 - f.x0) * Math.min(1, Math.max(0, (t - from) / (to - from || 1)));
@@ -121,7 +122,7 @@ function timeChart(lines, show, label, from, to) {
   const info = el('div', { class: 'readout' }, ' ');
   const timeAt = (e) => {
     const box = f.svg.getBoundingClientRect();
-    const px = (e.clientX - box.left) / box.width * CHART.width;
+    const px = (e.clientX - box.left) / box.width * f.width;
     return from + (to - from) * Math.min(1, Math.max(0, (px - f.x0) / (f.x1 - f.x0)));
   };
   f.svg.addEventListener('mousemove', (e) => {
@@ -164,7 +165,7 @@ function scatterChart(points, label, from, to, onPick) {
   const y = (v) => f.y1 - (f.y1 - f.y0) * (Math.log(Math.max(1, v)) - lo) / (hi - lo);
   timeTicks(f, from, to);
   for (let power = Math.pow(10, Math.floor(lo / Math.LN10)); Math.log(power) < hi; power *= 10) {
-    for (const m of hi - lo > 4 ? [1] : [1, 2, 5]) {
+    for (const m of hi - lo > 7 ? [1] : [1, 2, 5]) {
       const v = m * power;
       if (Math.log(v) < lo || Math.log(v) > hi) continue;
       f.svg.append(el('line', { class: 'grid', x1: f.x0, x2: f.x1, y1: y(v), y2: y(v) }));
@@ -178,7 +179,7 @@ function scatterChart(points, label, from, to, onPick) {
   }
   for (const [cls, d] of paths) f.svg.append(el('path', { class: 'dots ' + cls, d }));
   f.svg.addEventListener('click', (e) => {
-    const box = f.svg.getBoundingClientRect(), scale = CHART.width / box.width;
+    const box = f.svg.getBoundingClientRect(), scale = f.width / box.width;
     const px = (e.clientX - box.left) * scale, py = (e.clientY - box.top) * scale;
     let best = -1, near = 15 * 15;
     points.forEach(([t, v], i) => {

@@ -50,7 +50,7 @@ theme.listeners.push(() => { ops.colours = []; });
 
 const streams = new Map(); // number -> {kind, info, rows, n}
 for (const t of D.tracks) streams.set(t.stream, { kind: 'thread', info: t, rows: [], n: 0 });
-for (const l of D.lanes) streams.set(l.stream, { kind: l.kind, info: l, rows: [], n: 0 });
+for (const l of D.lanes) streams.set(l.stream, { kind: text(l.kind), info: l, rows: [], n: 0 });
 const flows = []; // {at, to, fromAt, from, op}
 let blob = new Uint8Array(0);
 

@@ -18,7 +18,7 @@ Object.assign(timeline, {
     this.paintMap();
     this.paintAxis();
     this.paintBody();
-    this.rangeNote.textContent = `${duration(this.t0)} + ${duration(this.t1 - this.t0)}`;
+    this.rangeNote.textContent = `${duration(this.t1 - this.t0)} from ${duration(Math.max(0, this.t0))}`;
   },
 
   start(canvas) {
@@ -89,7 +89,8 @@ Object.assign(timeline, {
     g.textAlign = 'center';
     for (const [t, x] of this.ticks()) {
       g.fillRect(Math.round(x), h - 5, 1, 5);
-      g.fillText(axisTime(t, this.tickStep), x, h / 2 - 2);
+      const label = axisTime(t, this.tickStep), half = this.textWidth(g, label) / 2 + 2;
+      g.fillText(label, Math.min(Math.max(x, half), this.width - half), h / 2 - 2);
     }
     g.textAlign = 'left';
   },
@@ -214,10 +215,10 @@ Object.assign(timeline, {
   },
 
   paintPixel(g, row, i, j, px, y, k) {
-    const mid = (i + j) >> 1;
-    if (j === i + 1 && row.flags[i] & F.INSTANT) {
+    const mid = (i + j) >> 1, next = this.t0 + (px + 9) / k;
+    if (j === i + 1 && row.flags[i] & F.INSTANT && !(j < row.n && row.start[j] < next)) {
       g.globalAlpha = this.fade(row.op[i]) ? 0.2 : 1;
-      g.fillStyle = this.c.text;
+      g.fillStyle = ops.colour(row.op[i]);
       g.beginPath();
       g.moveTo(px + 0.5, y + 2);
       g.lineTo(px + 4, y + ROW - 4);
@@ -235,7 +236,7 @@ Object.assign(timeline, {
       }
     }
     const cover = Math.min(1, (row.cover[j] - row.cover[i]) * k);
-    g.globalAlpha = (dim ? 0.2 : 1) * (0.35 + 0.65 * cover);
+    g.globalAlpha = (dim ? 0.2 : 1) * (0.6 + 0.4 * cover);
     g.fillStyle = ops.colour(op);
     g.fillRect(px, y, 1, ROW - 2);
   },

@@ -15,7 +15,9 @@ function whenRecorded() {
 }
 
 function showTitle() {
-  const targets = text(D.recorder.targets) || 'recording';
+  const names = [...new Set(D.processes.slice(0, 3).map((p) => text(p.label) || text(p.comm)).filter(Boolean))];
+  const asked = text(D.recorder.targets) || 'recording';
+  const targets = names.length ? `${names.join(', ')}${D.nProcesses > 3 ? ' …' : ''} (${asked})` : asked;
   $('title').replaceChildren(nameOf(targets));
   document.title = `${targets} · clika-bpf-prof`;
   $('subtitle').textContent = `${duration(recordedNs)}, ${whenRecorded()}`;

@@ -173,7 +173,7 @@ function showDevice(m) {
   return [el('h3', null, nameOf(processName(-1, m.pid) && (text(m.comm) || `process ${m.pid}`)), ` (${m.pid}), `, nameOf(name)),
     el('p', null, 'peak ', el('b', null, bytes(m.peak)), ' at ', momentButton(m.peakAt), `, now ${bytes(m.current)}, at first ${bytes(m.baseline)}`,
       m.reservedPeak ? `, reserved at most ${bytes(m.reservedPeak)}` : '', '; ', parts.join(', ')),
-    timeChart(lines, bytes, `Memory of ${name} over time`, D.drawn.first, D.drawn.last),
+    timeChart(lines, bytes, `Memory of ${name} over time`, D.drawn.first, D.drawn.last, true),
     lines.length > 1 ? el('p', { class: 'legend' }, el('i', { class: 'first' }), ' in use ', el('i', { class: 'second' }), ' reserved by pools') : null];
 }
 

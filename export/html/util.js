@@ -81,6 +81,11 @@ function plural(n, one, many) {
   return count(n) + ' ' + (n === 1 ? one : many || one + 's');
 }
 
+// The nearest power of two (half of it, or itself) that is at least v: for bytes.
+function niceBytes(v) {
+  return v <= 1 ? 1 : Math.pow(2, Math.ceil(Math.log2(v) - 1e-9));
+}
+
 // The nearest of 1, 2, 5 times a power of ten that is at least v.
 function niceStep(v) {
   const power = Math.pow(10, Math.floor(Math.log10(v)));
@@ -118,7 +123,7 @@ const theme = {
 function paint(rank) {
   const hue = Math.round((rank * 137.508 + 205) % 360);
   const step = Math.floor(rank / 12) % 3;
-  return theme.dark ? `hsl(${hue} ${46 - 8 * step}% ${38 + 5 * step}%)` : `hsl(${hue} ${62 - 8 * step}% ${74 - 5 * step}%)`;
+  return theme.dark ? `hsl(${hue} ${46 - 8 * step}% ${38 + 5 * step}%)` : `hsl(${hue} ${68 - 8 * step}% ${70 - 5 * step}%)`;
 }
 
 function hashText(text) {
