@@ -152,6 +152,7 @@ struct clika_view_opts { /* which part of a recording */
 	uint32_t pid, tid;
 	const char *name; /* glob */
 	bool outside_captures;
+	bool live; /* a snapshot of what is still being recorded: it does not count as incomplete */
 };
 CLIKA_API int clika_recording__open(const char *path, const struct clika_view_opts *view,
 				    struct clika_recording **out, struct clika_prof_error *err);
@@ -259,6 +260,46 @@ CLIKA_API void clika_diff_opts__init(struct clika_diff_opts *o);
 CLIKA_API int clika_diff(const char *a, const char *b, const struct clika_diff_opts *o, char **data,
 			 size_t *len, struct clika_diff_result *result,
 			 struct clika_prof_error *err);
+
+/*
+ * Makes one recording of several, and of traces of ONNX Runtime's or PyTorch's (Kineto's) profiler.
+ * Recordings of one boot share a clock; other machines are aligned by the wall clock, and what
+ * cannot be aligned is refused. Traces need a wall clock too, their own or the one given here.
+ */
+enum clika_merge_at {
+	CLIKA_AT_TRACE = 0,    /* as the trace itself says */
+	CLIKA_AT_REALTIME = 1, /* its first event lies at @at_ns of CLOCK_REALTIME */
+	CLIKA_AT_OFFSET = 2,   /* its first event lies @at_ns behind the begin of the recordings */
+	CLIKA_AT_MTIME = 3,    /* its last event lies where the file was last written */
+};
+struct clika_merge_input {
+	const char *path;
+	enum clika_merge_at at; /* of traces */
+	uint64_t at_ns;
+};
+struct clika_merge_opts {
+	size_t sz;
+	uid_t owner; /* (uid_t)-1 = leave */
+	gid_t group;
+	uint64_t max_step_ns; /* a wall clock that was set by more than this is refused; 0 = 1 ms */
+	const char *command;  /* to be noted in the result, NULL = none */
+	void (*note)(void *ctx, const char *line); /* what is worth knowing; NULL = nobody asks */
+	void *note_ctx;
+};
+struct clika_merge_result {
+	size_t sz; /* set by the caller */
+	uint32_t recordings, traces, machines, processes, threads;
+	uint64_t events, imported; /* imported: of them, from traces */
+	uint64_t left_out;         /* rows of traces that are no event of ours */
+	uint64_t duration_ns, bytes;
+	uint64_t accuracy_ns; /* of the alignment, beside what the wall clocks differ themselves */
+	bool incomplete;      /* some recording was incomplete or damaged */
+};
+CLIKA_API void clika_merge_opts__init(struct clika_merge_opts *o);
+/* The file appears complete or not at all. */
+CLIKA_API int clika_merge(const struct clika_merge_input *inputs, size_t n, const char *path,
+			  const struct clika_merge_opts *o, struct clika_merge_result *result,
+			  struct clika_prof_error *err);
 
 /*
  * Sends the recording as OTLP traces to a collector's HTTP receiver. What the server refuses for

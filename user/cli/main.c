@@ -8,6 +8,7 @@ static const struct cli_verb *const verbs[] = {
 	&verb_export,
 	&verb_report,
 	&verb_diff,
+	&verb_merge,
 	&verb_list,
 	&verb_doctor,
 	&verb_serve,

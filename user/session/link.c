@@ -295,22 +295,29 @@ static struct event without_args(const struct event *ev)
 	return copy;
 }
 
+/* A merged recording has ends that nobody marked: where one of its parts ended. */
+static bool is_marked(const struct event *ev)
+{
+	return ev && !(ev->flags & EVS_UNFINISHED);
+}
+
 /* @ev: its end, NULL when none was seen. */
 static int async__end(struct walk *w, struct async *a, struct walk_track *wt,
 		      const struct event *ev)
 {
 	int err = note_overlap(w, LATE_ASYNC, a->key, a->ev.ts);
 	struct event closing = closing_event(w, &a->ev, EV_ASYNC_END);
+	bool marked = is_marked(ev);
 	struct item it;
 
 	if (!err && a->shown) {
 		lane__give_back(w, a->e.process, LANES_ASYNC, a->ev.name, &a->lane);
 		walk__item(w, wt, IT_ASYNC_END, ev ? ev : &closing, a->mask, &it);
-		if (!ev)
+		if (!marked)
 			it.span = NULL;
 		async__item(a, &it);
-		it.async_flags = ev ? 0 : EVS_UNFINISHED;
-		w->s->counts.unfinished += !ev;
+		it.async_flags = marked ? 0 : EVS_UNFINISHED;
+		w->s->counts.unfinished += !marked;
 		err = walk__emit(w, &it);
 	}
 	id_table__del(w->asyncs, a);
@@ -390,7 +397,7 @@ static int request__end(struct walk *w, struct request *r, struct walk_track *wt
 		lane__give_back(w, r->e.process, LANES_REQUEST, r->ev.name, &r->lane);
 		walk__item(w, wt, IT_REQUEST, ev ? ev : &closing, r->mask, &it);
 		request__item(w, r, &it);
-		if (!ev) {
+		if (!is_marked(ev)) {
 			it.span = NULL;
 			it.request_unfinished = true;
 			w->s->counts.unfinished++;
