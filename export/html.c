@@ -176,7 +176,6 @@ static void put_drawn(struct html *h)
 	html__u64(h, "tooDeep", sp->too_deep);
 	html__u64(h, "maxDepth", HTML_MAX_DEPTH);
 	html__u64(h, "lostLanes", sp->lost_lanes);
-	html__u64(h, "lostFlows", sp->lost_flows);
 	html__u64(h, "flows", sp->flows);
 	html__bool(h, "args", sp->with_args);
 	json__end_object(&h->j);

@@ -246,7 +246,6 @@ static void put_track(struct html *h, const struct track *t)
 	html__u64(h, "busy", th->busy_ns);
 	html__u64(h, "gap", th->longest_gap_ns);
 	html__at(h, "gapAt", th->longest_gap_at);
-	html__u64(h, "merged", h->spans.streams[t->index].merged);
 	json__end_object(&h->j);
 }
 
@@ -261,7 +260,6 @@ static void put_lane(struct html *h, uint32_t i)
 	html__cstr(h, "kind", l->kind == LANE_REQUEST ? "request" : "async");
 	html__text(h, "name", l->name);
 	html__u64(h, "lane", l->lane);
-	html__u64(h, "merged", h->spans.streams[h->spans.n_tracks + i].merged);
 	json__end_object(&h->j);
 }
 

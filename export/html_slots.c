@@ -51,8 +51,6 @@ int html_spans__merge(struct html_spans *h, uint32_t stream, uint32_t depth, uin
 	uint64_t from, to;
 	int err = row_of(h, stream, depth, &row);
 
-	h->merged++;
-	h->streams[stream].merged++;
 	h->unplaced += !err && !row;
 	if (err || !row)
 		return err;

@@ -269,7 +269,6 @@ static void see(struct html_spans *h, const struct html_record *r)
 
 	h->first = r->at < h->first ? r->at : h->first;
 	h->last = end > h->last ? end : h->last;
-	h->streams[r->stream].spans++;
 	if (!op->seen || r->dur > op->longest) {
 		op->longest = r->dur;
 		op->at = r->at;
@@ -495,7 +494,6 @@ static int put_spooled(struct pass *p, uint32_t stream, struct cursor *c, uint64
 	buf__u8(&k->cols[COL_FLAGS], (uint8_t)flags);
 	buf__varint(&k->cols[COL_ARGS_LEN], n);
 	buf__append(&k->cols[COL_ARGS], args, n);
-	h->kept++;
 	return ++k->n == CHUNK ? chunk__put(k, p->blob, stream) : 0;
 }
 
@@ -550,7 +548,6 @@ static int put_all(struct pass *p)
 	uint32_t i;
 	int err = 0;
 
-	h->kept = 0;
 	for (i = 0; !err && i < h->n_streams; i++)
 		if (spool__has(h->spool, i))
 			err = put_stream(p, i);
@@ -559,7 +556,12 @@ static int put_all(struct pass *p)
 	err = err ? err : buf__error(&h->record);
 	err = err ? err : html_blob__add(p->blob, h->record.data, h->record.len);
 	err = err ? err : put_flows(p);
-	err = err ? err : html_blob__add(p->blob, "\0", 1);
+	buf__reset(&h->record);
+	buf__u8(&h->record, PART_END);
+	buf__varint(&h->record, h->unplaced);
+	buf__varint(&h->record, h->lost_flows);
+	err = err ? err : buf__error(&h->record);
+	err = err ? err : html_blob__add(p->blob, h->record.data, h->record.len);
 	return err ? err : html_blob__finish(p->blob);
 }
 

@@ -60,7 +60,6 @@ struct html_row {
 
 struct html_stream {
 	uint64_t last; /* ns from the origin: begin of the record before */
-	uint64_t spans, merged;
 };
 
 struct html_spans {
@@ -86,7 +85,7 @@ struct html_spans {
 	struct map64 *row_of; /* stream << 8 | depth -> row */
 	uint64_t lost_lanes;  /* spans of lanes beyond HTML_MAX_LANES */
 	uint64_t too_deep, unplaced;
-	uint64_t merged, kept, flows, lost_flows;
+	uint64_t flows, lost_flows;
 	uint64_t first, last; /* ns from the origin: of all that is drawn */
 };
 

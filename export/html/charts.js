@@ -33,9 +33,10 @@ function timeTicks(f, from, to) {
 
 // A moment, as exact as the step between two ticks asks for.
 function axisTime(ns, step) {
-  const [unit, name] = step >= 1e9 ? [1e9, 's'] : step >= 1e6 ? [1e6, 'ms'] : step >= 1e3 ? [1e3, 'µs'] : [1, 'ns'];
-  if (ns >= 1e9 && unit < 1e9) return trimZeros((ns / 1e9).toFixed(Math.min(9, Math.max(0, Math.ceil(-Math.log10(step / 1e9) - 1e-9))))) + ' s';
-  return trimZeros((ns / unit).toFixed(step / unit >= 1 ? 0 : 2)) + ' ' + name;
+  const size = Math.max(Math.abs(ns), step);
+  const [unit, name] = size >= 1e9 ? [1e9, 's'] : size >= 1e6 ? [1e6, 'ms'] : size >= 1e3 ? [1e3, 'µs'] : [1, 'ns'];
+  const places = Math.min(9, Math.max(0, Math.ceil(Math.log10(unit / step) - 1e-9)));
+  return `${trimZeros((ns / unit).toFixed(places))} ${name}`;
 }
 
 function trimZeros(s) {

@@ -51,6 +51,7 @@ theme.listeners.push(() => { ops.colours = []; });
 const streams = new Map(); // number -> {kind, info, rows, n}
 for (const t of D.tracks) streams.set(t.stream, { kind: 'thread', info: t, rows: [], n: 0 });
 for (const l of D.lanes) streams.set(l.stream, { kind: text(l.kind), info: l, rows: [], n: 0 });
+const merged = { spans: 0, unplaced: 0, lostFlows: 0 }; // of the spans too many to be here one by one
 const flows = []; // {at, to, fromAt, from, op}
 let blob = new Uint8Array(0);
 
@@ -218,6 +219,8 @@ async function loadSpans() {
     else if (part === 3) readFlow(b);
     else throw new Error('the timeline has a part that this page does not know');
   }
+  merged.unplaced = b.varint();
+  merged.lostFlows = b.varint();
   for (const [stream, list] of chunks) {
     const s = streams.get(stream);
     if (s) buildRows(s, list);
@@ -228,7 +231,10 @@ async function loadSpans() {
     if (!s) continue;
     while (s.rows.length <= depth) s.rows.push(newRow(0));
     s.rows[depth].slots = row;
+    s.merged = true;
+    for (const n of row.count) merged.spans += n;
   }
+  merged.spans += merged.unplaced;
   flows.sort((a, c) => a.at - c.at);
 }
 

@@ -176,12 +176,12 @@ Object.assign(timeline, {
     for (let i = lower(s.index, from, 0, s.index.length); i < s.index.length; i++) {
       const x = (base + s.index[i] * s.width - this.t0) * k, w = Math.max(1, s.width * k);
       if (x > this.width) break;
-      g.globalAlpha = (this.fade(s.op[i]) ? 0.15 : 0.25) + 0.6 * s.cover[i];
-      g.fillStyle = ops.colour(s.op[i]);
+      g.globalAlpha = 0.15 + 0.4 * s.cover[i];
+      g.fillStyle = this.c.soft;
       g.fillRect(x, y, w, ROW - 2);
       if (w < 6) continue;
-      g.globalAlpha = 0.35;
-      g.strokeStyle = this.c.ink;
+      g.globalAlpha = 0.3;
+      g.strokeStyle = this.c.bg;
       g.beginPath();
       for (let d = -ROW; d < w; d += 8) {
         g.moveTo(x + Math.max(0, d), y + Math.min(ROW - 2, ROW - 2 + d));
@@ -352,9 +352,15 @@ Object.assign(timeline, {
     }
     const { row, i } = h, out = [ops.label(row.op[i])];
     if (row.flags[i] & F.INSTANT) out.push(`instant at ${duration(row.start[i])}`);
-    else out.push(`${duration(row.end[i] - row.start[i])}, of its own ${duration(Math.max(0, row.self[i]))}`, `from ${duration(row.start[i])}`);
+    else out.push(`${duration(row.end[i] - row.start[i])}, of its own ${this.own(h)}`, `from ${duration(row.start[i])}`);
     for (const [key, value] of argsOf(row, i).slice(0, 6)) out.push(`${key} = ${value}`);
     return out;
+  },
+
+  // Without the spans inside; those that are merged cannot be told apart from it.
+  own({ id, depth, row, i }) {
+    const s = streams.get(id), unknown = s.merged && s.rows.slice(depth + 1).some((r) => r.slots);
+    return (unknown ? 'at most ' : '') + duration(Math.max(0, row.self[i]));
   },
 
   showTip(h, e) {
@@ -390,7 +396,7 @@ Object.assign(timeline, {
         el('button', { type: 'button', onclick: () => this.step(1) }, 'Next ›')),
       facts([
         ['Duration', instant ? 'an instant' : `${duration(row.end[i] - row.start[i])} (${count(row.end[i] - row.start[i])} ns)`],
-        ['Of its own', instant ? null : duration(Math.max(0, row.self[i]))],
+        ['Of its own', instant ? null : this.own(s)],
         ['Compared', o && !instant ? this.compare(row.end[i] - row.start[i], o) : null],
         ['Begins', exactTime(row.start[i])],
         ['On', nameOf(streamName(s.id))],
@@ -425,29 +431,45 @@ Object.assign(timeline, {
 
   /* --- what the range in view adds up to --- */
 
+  // Own time where all spans are here; where some are merged, what lies inside others is not known for all.
   sumUp() {
-    const sums = new Map();
-    let all = 0;
+    const sums = new Map(), own = !merged.spans;
+    let all = 0, short = 0;
     for (const s of streams.values()) {
       if (s.kind !== 'thread') continue;
       for (const r of s.rows) {
+        short += this.shortIn(r);
         for (let i = lower(r.end, this.t0, 0, r.n); i < r.n && r.start[i] < this.t1; i++) {
           const dur = r.end[i] - r.start[i];
-          const part = dur ? (Math.min(r.end[i], this.t1) - Math.max(r.start[i], this.t0)) / dur : 0;
-          const self = Math.max(0, r.self[i]) * part, e = sums.get(r.op[i]);
-          all += self;
+          const inside = Math.min(r.end[i], this.t1) - Math.max(r.start[i], this.t0);
+          const time = own ? (dur ? Math.max(0, r.self[i]) * inside / dur : 0) : inside, e = sums.get(r.op[i]);
+          all += time;
           if (e) {
             e[0]++;
-            e[1] += self;
-          } else sums.set(r.op[i], [1, self]);
+            e[1] += time;
+          } else sums.set(r.op[i], [1, time]);
         }
       }
     }
     const top = [...sums].sort((a, b) => b[1][1] - a[1][1]);
     this.inView.replaceChildren(el('h3', null, 'In view'), top.length
-      ? el('table', null, el('thead', null, el('tr', null, el('th', { class: 'text' }, 'operation'), el('th', null, 'calls'), el('th', null, 'self'), el('th', null, 'share'))),
-        el('tbody', null, top.slice(0, 10).map(([op, [n, self]]) => el('tr', null, el('td', { class: 'text' }, nameOf(ops.label(op))),
-          el('td', null, count(n)), el('td', null, duration(self)), el('td', null, percent(self, all))))))
-      : el('p', { class: 'none' }, 'No spans.'), top.length > 10 ? el('p', { class: 'note' }, `… and ${plural(top.length - 10, 'more operation', 'more operations')}`) : '');
+      ? el('table', null, el('thead', null, el('tr', null, el('th', { class: 'text' }, 'operation'), el('th', null, 'calls'), el('th', null, own ? 'self' : 'total'), own ? el('th', null, 'share') : null)),
+        el('tbody', null, top.slice(0, 10).map(([op, [n, time]]) => el('tr', null, el('td', { class: 'text' }, nameOf(ops.label(op))),
+          el('td', null, count(n)), el('td', null, duration(time)), own ? el('td', null, percent(time, all)) : null))))
+      : el('p', { class: 'none' }, 'No spans.'), el('p', { class: 'note' }, (top.length > 10 ? `… and ${plural(top.length - 10, 'more operation')}. ` : '') +
+        (short >= 1 ? `About ${count(short)} short spans are merged and not in the table.` : '')));
+  },
+
+  shortIn(row) {
+    const s = row.slots;
+    let sum = 0;
+    if (!s) return 0;
+    const base = D.drawn.slotBegin, from = Math.floor((this.t0 - base) / s.width);
+    for (let k = lower(s.index, from, 0, s.index.length); k < s.index.length; k++) {
+      const at = base + s.index[k] * s.width;
+      if (at >= this.t1) break;
+      sum += s.count[k] * Math.max(0, Math.min(1, (Math.min(this.t1, at + s.width) - Math.max(this.t0, at)) / s.width));
+    }
+    return sum;
   },
 });

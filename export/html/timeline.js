@@ -92,13 +92,11 @@ const timeline = {
 
   notes(section) {
     const d = D.drawn, out = [];
-    let merged = 0, hidden = 0;
-    for (const s of streams.values()) merged += s.info.merged;
-    if (merged) out.push(`${count(merged)} of the shortest spans are merged into hatched slots of ${duration(d.slotLength / 1024)} or more; export a part of the recording (--from, --to) to see each of them.`);
+    const hidden = D.nTracks - D.tracks.length;
+    if (merged.spans) out.push(`${count(merged.spans)} of the shortest spans are merged into hatched slots of ${duration(d.slotLength / 1024)} or more; export a part of the recording (--from, --to) to see each of them.`);
     if (d.tooDeep) out.push(`${count(d.tooDeep)} spans are nested deeper than ${d.maxDepth} and not drawn.`);
     if (d.lostLanes) out.push(`${count(d.lostLanes)} async spans or requests are not drawn: more than 1,024 lanes.`);
-    if (d.lostFlows) out.push(`${count(d.lostFlows)} of ${count(d.flows)} arrows are left out.`);
-    hidden = D.nTracks - D.tracks.length;
+    if (merged.lostFlows) out.push(`${count(merged.lostFlows)} of ${count(d.flows)} arrows are left out.`);
     if (hidden > 0) out.push(`${count(hidden)} threads are not drawn.`);
     if (D.lostCounters) out.push(`${count(D.lostCounters)} samples of further counters are not drawn.`);
     for (const line of out) section.append(el('p', { class: 'note' }, line));
