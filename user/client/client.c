@@ -101,6 +101,8 @@ static int call_locked(struct clika_client *c, enum proto_request type, const st
 		return lost_loader(c, ret, err);
 	if (!c->in.h.code)
 		return 0;
+	if (c->in.h.code > 0 || c->in.h.code < -4095)
+		return lost_loader(c, -EBADMSG, err);
 	cur = cursor__over(c->in.payload, c->in.payload_len);
 	why = proto__get_string(&cur);
 	ret = fail(err, c->in.h.code, "%s", why ? why : strerror(-c->in.h.code));
@@ -128,7 +130,7 @@ static int connect_service(const char *path)
 
 	if (strlen(path) >= sizeof(a.sun_path))
 		return -ENAMETOOLONG;
-	strcpy(a.sun_path, path);
+	memcpy(a.sun_path, path, strlen(path) + 1);
 	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (sock < 0)
 		return -errno;

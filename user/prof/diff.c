@@ -49,7 +49,7 @@ static void add_row(struct diff *d, const struct diff_op *a, const struct diff_o
 {
 	const struct diff_op *op = a ? a : b;
 
-	if (!wanted(d, op))
+	if (!op || !wanted(d, op))
 		return;
 	d->rows[d->n++] = (struct diff_row){ .a = a, .b = b, .op = op };
 	d->result.compared += a && b;

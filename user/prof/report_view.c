@@ -389,9 +389,9 @@ static int put_rows(struct buf *b, const struct view_table *t, const struct clik
 		row->tree =
 			cJSON_ParseWithLength(row->text.p, (size_t)(row->text.end - row->text.p));
 		v = t->label && row->tree ? member(row->tree, t->label) : NULL;
-		row->label = cJSON_IsString(v) ? v->valuestring : "";
+		row->label = v && cJSON_IsString(v) ? v->valuestring : "";
 		v = key && row->tree ? member(row->tree, key) : NULL;
-		row->known = cJSON_IsNumber(v);
+		row->known = v && cJSON_IsNumber(v);
 		row->v = row->known ? v->valuedouble : 0;
 		if (!o->filter || text__glob(o->filter, row->label))
 			rows[used++] = *row;

@@ -25,10 +25,10 @@
 	X(REQ_CAPTURE_BEGIN, 3) /* string tag -> u64 id */                                         \
 	X(REQ_CAPTURE_END, 4)   /* u64 id -> nothing */                                            \
 	X(REQ_FLUSH, 5)         /* nothing -> nothing */                                           \
-	X(REQ_EXPORT, 6)        /* strings formats, one descriptor each, string tag ("" = all),    \
-				 * u64 last ns (0 = all) -> nothing */                             \
-	X(REQ_STATS, 7)         /* nothing -> struct proto_stats */                                \
-	X(REQ_LIST, 8)          /* nothing -> u32 n, n times struct proto_session */
+	X(REQ_EXPORT, 6) /* strings formats, one descriptor each, string tag ("" = all),    \
+				 * u64 last ns (0 = all) -> nothing */      \
+	X(REQ_STATS, 7)  /* nothing -> struct proto_stats */                                       \
+	X(REQ_LIST, 8)   /* nothing -> u32 n, n times struct proto_session */
 
 enum proto_request {
 #define X(e, n) e = n,

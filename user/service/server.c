@@ -98,7 +98,7 @@ static int open_socket(struct server *sv, struct clika_prof_error *err)
 
 	if (strlen(path) >= sizeof(a.sun_path))
 		return fail(err, -ENAMETOOLONG, "%s: too long for a socket", path);
-	strcpy(a.sun_path, path);
+	memcpy(a.sun_path, path, strlen(path) + 1);
 	ret = make_folder(path, err);
 	if (ret)
 		return ret;
@@ -166,7 +166,7 @@ static void accept_one(struct server *sv)
 	int sock = accept4(sv->sock, NULL, NULL, SOCK_CLOEXEC);
 	struct session_slot *slot;
 	const char *why = "";
-	struct peer p;
+	struct peer p = { 0 };
 	pid_t pid;
 
 	if (sock < 0)
@@ -306,7 +306,7 @@ int clika_service__sessions(const char *socket_path,
 
 	if (strlen(path) >= sizeof(a.sun_path))
 		return fail(err, -ENAMETOOLONG, "%s: too long for a socket", path);
-	strcpy(a.sun_path, path);
+	memcpy(a.sun_path, path, strlen(path) + 1);
 	if (sock < 0 || connect(sock, (struct sockaddr *)&a, sizeof(a)))
 		return fail(err, -errno, "no service at %s: %s", path, strerror(errno));
 	m = malloc(sizeof(*m));

@@ -56,17 +56,34 @@ static int refuse(struct run *run, int code, const char *why)
 
 /* --- who may profile whom ------------------------------------------------------------------------ */
 
-/* /proc/PID belongs to root when the process may not be looked at (not dumpable, or its rights
- * changed): its owner is what a read-only ptrace check asks. */
+/*
+ * What a read-only ptrace check asks. Files in /proc/PID belong to root when the process is not
+ * dumpable, as after a change of its rights; the folder itself never does. And all its user ids
+ * must be the peer's.
+ */
 static bool may_profile(const struct peer *peer, uint32_t pid)
 {
-	char path[64];
+	unsigned ids[4] = { 0 };
+	char path[64], line[256];
 	struct stat st;
+	bool own = false;
+	FILE *f;
 
 	if (peer->uid == 0)
 		return true;
-	snprintf(path, sizeof(path), "/proc/%u", pid);
-	return !stat(path, &st) && st.st_uid == peer->uid;
+	snprintf(path, sizeof(path), "/proc/%u/mem", pid);
+	if (stat(path, &st) || st.st_uid != peer->uid)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%u/status", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	while (!own && fgets(line, sizeof(line), f))
+		own = sscanf(line, "Uid: %u %u %u %u", &ids[0], &ids[1], &ids[2], &ids[3]) == 4;
+	fclose(f);
+	for (int i = 0; i < 4; i++)
+		own = own && ids[i] == peer->uid;
+	return own;
 }
 
 static int target_of(struct run *run, const struct proto_new *m, pid_t *pid, char *why, size_t n)

@@ -29,7 +29,7 @@ static bool drop_rights(const struct peer *peer)
 static int open_part(int recording_fd, const struct export_job *job, struct clika_recording **r,
 		     struct clika_prof_error *err)
 {
-	struct clika_view_opts view = { .sz = sizeof(view) };
+	struct clika_view_opts view = { .sz = sizeof(view), .live = true };
 	struct clika_recording_info info = { .sz = sizeof(info) };
 	int ret;
 
