@@ -431,8 +431,10 @@ void report__warnings(struct report *r)
 		const struct stats_warning *w = &r->st->warnings[i];
 
 		put_row(r);
-		put_cstr(r, "code", w->code);
-		put_cstr(r, "text", w->text);
+		json__key(&r->j, "code");
+		json__cstr(&r->j, w->code);
+		json__key(&r->j, "text");
+		json__cstr(&r->j, w->text);
 		if (w->n_facts) {
 			put_object(r, "evidence");
 			for (k = 0; k < w->n_facts; k++)

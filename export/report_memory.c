@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/report.h"
 
+#include <string.h>
+
 bool memory__in_use(const struct memory_stats *m)
 {
 	return m->allocs || m->frees || m->reserves || m->releases;
@@ -17,13 +19,22 @@ const char *report__no_memory(const struct report *r)
 }
 
 /*
- * Known only for a process that began while it was recorded: whatever an older one had in use
- * then, no marker told.
+ * Whether all that the process ever did was recorded: it began afterwards, or the recorder started
+ * it, stopped before its first instruction.
  */
+static bool recorded_from_its_begin(const struct report *r, const struct process_info *p)
+{
+	const char *asked = recording__meta(session__recording(r->s))->targets;
+
+	return (p->start && p->start >= session__origin(r->s)) ||
+	       (asked && !strncmp(asked, "command ", 8));
+}
+
+/* What an older process had in use when recording began, no marker told. */
 static void put_baseline(struct report *r, const struct memory_stats *m)
 {
 	put_i64(r, "recorded_baseline_bytes", m->baseline);
-	if (m->track->proc->start && m->track->proc->start >= session__origin(r->s))
+	if (recorded_from_its_begin(r, m->track->proc))
 		put_i64(r, "baseline_bytes", m->baseline);
 	else
 		put_null(r, "baseline_bytes");

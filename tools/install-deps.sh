@@ -52,6 +52,7 @@ test|cmd:valgrind|valgrind|memory check of a live recording
 test|cmd:npm|npm nodejs|llama.cpp, the unmodified runtime of an end-to-end test
 test|cmd:go|golang-go|pprof, which reads our profiles
 test|run:$here/find-chromium.sh|chromium|shows our SVG and speedscope's page
+test|py:jsonschema|python3-jsonschema|checks JSON reports against their schemas
 test|py:ensurepip|python3-venv|writes that test's model
 fuzz|rt:fuzzer|libclang-rt-$clang_major-dev|make fuzz
 $arm64
