@@ -207,6 +207,18 @@ class FollowTest(lib.Case):
         self.assertEqual(recorder.wait(), 0, recorder.err.text())
         self.assertSpans(recorder.load().trace(), {"step": 9})
 
+    def test_a_command_that_is_a_script_is_recorded(self):
+        script = os.path.join(self.tmp(), "script")
+        with open(script, "w") as f:
+            f.write(f"#!/bin/sh\nexec {lib.fixture('spans_mt_batched')} --threads 1 --spans 10 --plain\n")
+        os.chmod(script, 0o755)
+        recorder = self.record("--", script, started=False)
+        pid = int(recorder.expect(lambda l: "ready" in l, "'ready' of the command").split()[1])
+        lib.wait_for(lambda: any(lib.semaphores(pid, lib.fixture("spans_mt_batched"))), "the semaphore")
+        recorder.send("go")
+        self.assertEqual(recorder.wait(), 0, recorder.err.text())
+        self.assertEqual(sum(recorder.load().trace().names().values()), 10)
+
     def test_a_library_loaded_after_the_attach_is_recorded(self):
         target = self.target("obeys")
         recorder = self.record("-p", target.pid)

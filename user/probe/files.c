@@ -201,7 +201,12 @@ int files__opened(struct files *f, int fd, const char *path, uint32_t *number,
 	}
 	/* What failed once is not tried again for every process that maps it. */
 	map64__put(f->known, key, *number);
-	return ret == -ENOEXEC ? 0 : ret;
+	if (ret != -ENOEXEC)
+		return ret;
+	/* A script, data mapped as code: nothing to probe, which is no error. */
+	if (err)
+		memset(err, 0, sizeof(*err));
+	return 0;
 }
 
 int files__mapped(struct files *f, pid_t pid, const struct proc_map *m, uint32_t *number,
