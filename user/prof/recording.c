@@ -40,6 +40,8 @@ static int open_view(struct recording *r, const struct clika_view_opts *view,
 	o.tid = v.tid;
 	o.name_glob = v.name;
 	o.outside_captures = v.outside_captures;
+	if (v.live)
+		recording__is_live(r);
 	c->r = r;
 	code = session__new(r, &o, &c->s, &err);
 	if (code) {

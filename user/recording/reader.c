@@ -634,6 +634,11 @@ int recording__open_fd(int fd, struct recording **out, struct clika_error *err)
 		map64__free((table).at);                                                           \
 	} while (0)
 
+void recording__is_live(struct recording *r)
+{
+	r->state.incomplete = false;
+}
+
 void recording__close(struct recording *r)
 {
 	struct ends_chunk *c, *next;

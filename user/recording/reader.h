@@ -32,6 +32,8 @@ struct recording_block { /* index entry */
 int recording__open(const char *path, struct recording **out, struct clika_error *err);
 int recording__open_fd(int fd, struct recording **out, struct clika_error *err); /* dups @fd */
 void recording__close(struct recording *r);
+/* Its writer is at work and has just flushed: that it has not finished says nothing. */
+void recording__is_live(struct recording *r);
 
 const struct recording_state *recording__state(const struct recording *r);
 const struct recording_meta *recording__meta(const struct recording *r);

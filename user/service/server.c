@@ -133,10 +133,15 @@ static void say_no(int sock, const char *why)
 {
 	struct proto_header h = { .type = REQ_HELLO, .seq = 1, .code = -EUSERS };
 	struct buf b = { 0 };
+	char request[64];
 
 	proto__put_string(&b, why);
 	proto__send(sock, &h, &b, NULL, 0, clock__boottime_ns() + 100 * NSEC_PER_MSEC);
 	buf__free(&b);
+	/* A request that lies unread at the close would take the place of this answer: ECONNRESET. */
+	shutdown(sock, SHUT_RD);
+	while (recv(sock, request, sizeof(request), MSG_DONTWAIT) > 0)
+		;
 	close(sock);
 }
 
