@@ -7,7 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 here=$PWD
 python=$(tools/python-env.sh)
-export PYTHONDONTWRITEBYTECODE=1 CLIKA_PROF_LOADER=$here/build/clika-bpf-prof
+export CLIKA_TEST_TOOL=${CLIKA_TEST_TOOL:-$here/build/clika-bpf-prof}
+export PYTHONDONTWRITEBYTECODE=1 CLIKA_PROF_LOADER=$CLIKA_TEST_TOOL
 scratch=$(mktemp -d /tmp/clika-python.XXXXXX)
 chmod 755 "$scratch"
 service=
@@ -21,12 +22,16 @@ trap end EXIT
 passed=0 failed=0 skipped=0 bad=0
 # Adds up what pytest says at its end.
 count() {
-	local line
+	local line word n
 	line=$(tail -n 1 "$1")
-	grab() { sed -nE "s/.*[^0-9]?([0-9]+) $1.*/\1/p" <<<" $line"; }
-	passed=$((passed + $(grab passed || true) + 0))
-	failed=$((failed + $(grab failed || true) + $(grab error || true) + 0))
-	skipped=$((skipped + $(grab skipped || true) + 0))
+	for word in passed failed skipped error; do
+		n=$(grep -oE "[0-9]+ $word" <<<"$line" | cut -d' ' -f1 || true)
+		case $word in
+		passed) passed=$((passed + ${n:-0})) ;;
+		skipped) skipped=$((skipped + ${n:-0})) ;;
+		*) failed=$((failed + ${n:-0})) ;;
+		esac
+	done
 }
 
 # NAME USER ARGS...: one run of pytest, as a user.

@@ -111,8 +111,12 @@ static PyObject *type_of(int code)
 
 PyObject *errors__raise_text(int code, const char *text)
 {
-	PyObject *e = NULL, *number = NULL, *message, *type = type_of(code);
+	PyObject *e = NULL, *number = NULL, *message, *type;
 
+	/* A loader may answer with any number. */
+	if (code >= 0 || code < -4095)
+		code = -EBADMSG;
+	type = type_of(code);
 	if (code == -ENOMEM)
 		return PyErr_NoMemory();
 	/* Texts hold names of foreign files. */

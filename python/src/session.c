@@ -266,6 +266,16 @@ static struct link *session__use(struct session *s)
 	return s->link;
 }
 
+PyDoc_STRVAR(check_doc, "_check()\n--\n\nRaises what a session that is closed, or another process', raises.");
+
+static PyObject *check(PyObject *self, PyObject *none)
+{
+	(void)none;
+	if (usable((struct session *)self))
+		return NULL;
+	Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(open_doc, "_open()\n--\n\nConnects and attaches, if that has not been done.");
 
 static PyObject *open_session(PyObject *self, PyObject *none)
@@ -568,6 +578,7 @@ static PyGetSetDef attributes[] = {
 
 static PyMethodDef methods[] = {
 	{ "_configure", configure, METH_O, configure_doc },
+	{ "_check", check, METH_NOARGS, check_doc },
 	{ "_open", open_session, METH_NOARGS, open_doc },
 	{ "_close", close_session, METH_NOARGS, close_doc },
 	{ "_begin", begin, METH_O, begin_doc },

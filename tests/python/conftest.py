@@ -15,11 +15,29 @@ import time
 import pytest
 
 ROOT = os.environ.get("CLIKA_TEST_ROOT") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TOOL = os.path.join(ROOT, "build", "clika-bpf-prof")
+TOOL = os.environ.get("CLIKA_TEST_TOOL") or os.path.join(ROOT, "build", "clika-bpf-prof")
 SERVICE = os.environ.get("CLIKA_TEST_VIA") == "service"
 PATIENCE = 60
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it starts loaders or looks into them")
+needs_root = pytest.mark.needs_root
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "needs_root: it starts loaders, or looks into them")
+
+
+def pytest_collection_modifyitems(config, items):
+    """What needs root runs in the round that root makes; only who has no such round is told of skips."""
+    if os.geteuid() == 0:
+        return
+    mine = [i for i in items if not i.get_closest_marker("needs_root")]
+    if SERVICE:
+        config.hook.pytest_deselected(items=[i for i in items if i not in mine])
+        items[:] = mine
+        return
+    for i in items:
+        if i not in mine:
+            i.add_marker(pytest.mark.skip(reason="needs root"))
 
 
 def until(condition, what, seconds=PATIENCE):
@@ -82,24 +100,6 @@ def start(code, *args, env=None, **kw):
     argv = [sys.executable, "-X", "dev", "-W", "error", "-c", PRELUDE + textwrap.dedent(code), *map(str, args)]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env={**os.environ, **(env or {})}, **kw)
-
-
-def loaders_of(pid):
-    """Loader processes that hold the other end of a connection of process @pid: by the session they serve."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open(f"/proc/{entry}/cmdline", "rb") as f:
-                argv = f.read().split(b"\0")
-            with open(f"/proc/{entry}/environ", "rb") as f:
-                mine = f"CLIKA_TEST_MARK={os.environ.get('CLIKA_TEST_MARK', '')}".encode() in f.read().split(b"\0")
-        except OSError:
-            continue
-        if mine and b"--private" in argv and os.path.basename(argv[0]) == b"clika-bpf-prof":
-            found.append(int(entry))
-    return found
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import gc
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import sys
 import pytest
 
 from clika_runtime.profiler import CaptureScope, ProfileSession, ProfilerError, counter, instant, span
-from conftest import SERVICE, loaders_of, needs_root, python, until
+from conftest import needs_root, python, until
 
 
 def test_a_thousand_sessions_leave_no_reference():
@@ -96,7 +95,6 @@ def test_memory_stays_level_over_many_captures(session):
 
 
 @needs_root
-@pytest.mark.skipif(SERVICE, reason="looks into a private loader")
 def test_no_bpf_object_and_no_process_is_left():
     bpftool = shutil.which("bpftool") or shutil.which("bpftool", path="/usr/sbin:/sbin")
     done = python("""

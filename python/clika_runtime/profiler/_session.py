@@ -251,9 +251,7 @@ class ProfileSession(Session):
     def save(self, dir: str) -> None:
         """Write the standard set into `dir` (created if missing): chrome_trace.json, report.json,
         memory_stats.json, summary.txt. All four show one moment; each appears complete or not at all."""
-        dir = os.fspath(dir)
-        os.makedirs(dir, exist_ok=True)
-        self._write({os.path.join(dir, name): fmt for name, fmt in _STANDARD_SET.items()})
+        self._write_set(dir)
 
     def save_chrome_trace(self, path: str) -> None:
         """Write the Chrome-tracing timeline JSON to `path` (opens in chrome://tracing or Perfetto)."""
@@ -271,10 +269,7 @@ class ProfileSession(Session):
         """Write the standard set of one window of the schedule into `dir` (created if missing)."""
         if self._schedule is None or not 0 <= number < self._schedule.windows:
             raise ProfilerError(f"there is no window {number} that has ended")
-        dir = os.fspath(dir)
-        os.makedirs(dir, exist_ok=True)
-        self._write({os.path.join(dir, name): fmt for name, fmt in _STANDARD_SET.items()},
-                    capture=self._schedule.tag_of(number))
+        self._write_set(dir, self._schedule.tag_of(number))
 
     def export(self, path: Path, format: Optional[str] = None, *, capture: Optional[str] = None) -> None:
         """Write one format to `path`: any that `clika-bpf-prof export --help` lists. Without a format
@@ -331,7 +326,8 @@ class ProfileSession(Session):
             raise
 
     def _snapshot(self, format: str) -> bytes:
-        if not self.started and not self.closed and not self.detached:
+        self._guarded(self._check)
+        if not self.started:
             return _empty.result(format)
         if not self._keep_ns:
             return self._guarded(self._export_bytes, format)
@@ -341,10 +337,16 @@ class ProfileSession(Session):
             f.seek(0)
             return f.read()
 
+    def _write_set(self, dir: str, capture: Optional[str] = None) -> None:
+        self._guarded(self._check)
+        dir = os.fspath(dir)
+        os.makedirs(dir, exist_ok=True)
+        self._write({os.path.join(dir, name): fmt for name, fmt in _STANDARD_SET.items()}, capture)
+
     def _write(self, files: Dict[Path, str], capture: Optional[str] = None) -> None:
-        empty = not self.started and not self.closed and not self.detached
+        self._guarded(self._check)
         with Outputs(files) as outputs:
-            if empty:
+            if not self.started:
                 for fd, fmt in zip(outputs.descriptors, files.values()):
                     _write_all(fd, _empty.result(fmt))
             else:
