@@ -42,6 +42,8 @@ const struct exporter_ops *exporter__find(const char *format);
 struct export_job {
 	const struct exporter_ops *ops;
 	struct outfile *out; /* committed or aborted by exporter__run() */
+	int err;             /* how it went, given by exporter__run() */
+	uint64_t failed_at;  /* ts of the item that it failed at; 0 = none */
 };
 /* One walk for all jobs. When one fails, the others still finish; the first error is returned. */
 int exporter__run(struct session *s, struct export_job *jobs, size_t n, const struct export_opts *o,

@@ -53,6 +53,7 @@ struct run {
 	void *state;
 	bool open;
 	int err;
+	uint64_t failed_at; /* ts of the item */
 	struct clika_error why;
 };
 
@@ -136,6 +137,7 @@ static int fan__item(void *ctx, const struct item *it)
 			i++;
 			continue;
 		}
+		f->takers[i].run->failed_at = it->ts;
 		run__fail(f->takers[i].run, err);
 		f->takers[i] = f->takers[--f->n_takers];
 	}
@@ -160,6 +162,8 @@ static void run__finish(struct run *r, struct export_job *job, int walk_err)
 	else
 		outfile__abort(job->out);
 	job->out = NULL;
+	job->err = r->err;
+	job->failed_at = r->failed_at;
 }
 
 static void fan__open(struct fan *f, struct session *s, struct export_job *jobs,
@@ -199,6 +203,7 @@ int exporter__run(struct session *s, struct export_job *jobs, size_t n, const st
 		for (i = 0; i < n; i++) {
 			outfile__abort(jobs[i].out);
 			jobs[i].out = NULL;
+			jobs[i].err = -ENOMEM;
 		}
 		first = error__set(err, -ENOMEM, "out of memory");
 		goto out;

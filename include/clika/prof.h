@@ -184,6 +184,14 @@ struct clika_export_opts {
 	unsigned columns, top;
 	const char *step_name; /* kineto: spans whose name fits this glob are steps; NULL = none */
 	bool compress_packets; /* perfetto: packed inside, so that readers open it as it is */
+	bool gzip;             /* files are packed; those in a folder get names that end in .gz */
+	/*
+	 * A file that would be larger is split by time into NAME.part1.EXT, NAME.part2.EXT, ... of at
+	 * most this size, each whole in itself; spans over an edge are in both. 0 = no limit.
+	 */
+	uint64_t max_bytes;
+	void (*wrote)(void *ctx, const char *path); /* is told each file; NULL = nobody asks */
+	void *wrote_ctx;
 };
 CLIKA_API void clika_export_opts__init(struct clika_export_opts *o);
 

@@ -182,6 +182,8 @@ int outfile__create(const char *path, uid_t owner, gid_t group, struct outfile *
 		    struct clika_error *err);
 /* Writes to a descriptor that is somebody else's: no name, no temporary file. @fd stays open. */
 int outfile__over_fd(int fd, struct outfile **out);
+/* More than @bytes in the file, after compression, are an error: -EFBIG. 0 = no limit. */
+void outfile__limit(struct outfile *f, uint64_t bytes);
 int outfile__write(struct outfile *f, const void *p, size_t n); /* buffered */
 int outfile__printf(struct outfile *f, const char *fmt, ...) CLIKA_PRINTF(2, 3);
 uint64_t outfile__bytes(const struct outfile *f); /* as written, before compression */

@@ -14,8 +14,9 @@ struct outfile {
 	struct buf buf;   /* not yet written; for a memory sink: all of it */
 	struct buf *sink; /* memory sink */
 	struct newfile file;
-	int err;        /* the first failure; everything after it is refused with it */
-	uint64_t bytes; /* as the caller gave them */
+	int err;                 /* the first failure; everything after it is refused with it */
+	uint64_t bytes;          /* as the caller gave them */
+	uint64_t limit, written; /* written: to the file */
 	bool gzip;
 	bool foreign; /* the descriptor is the caller's */
 	z_stream z;
@@ -88,6 +89,17 @@ int outfile__over_fd(int fd, struct outfile **out)
 	return 0;
 }
 
+void outfile__limit(struct outfile *f, uint64_t bytes)
+{
+	f->limit = bytes;
+}
+
+static int outfile__to_file(struct outfile *f, const void *p, size_t n)
+{
+	f->written += n;
+	return f->limit && f->written > f->limit ? -EFBIG : fd__write_all(f->file.fd, p, n);
+}
+
 static int outfile__deflate(struct outfile *f, const uint8_t *p, size_t n, int flush)
 {
 	size_t done = 0;
@@ -104,7 +116,7 @@ static int outfile__deflate(struct outfile *f, const uint8_t *p, size_t n, int f
 			rc = deflate(&f->z, part == n - done ? flush : Z_NO_FLUSH);
 			if (rc == Z_STREAM_ERROR)
 				return -EIO;
-			rc = fd__write_all(f->file.fd, f->zout, OUTFILE_BUFFER - f->z.avail_out);
+			rc = outfile__to_file(f, f->zout, OUTFILE_BUFFER - f->z.avail_out);
 			if (rc)
 				return rc;
 		} while (!f->z.avail_out);
@@ -115,7 +127,7 @@ static int outfile__deflate(struct outfile *f, const uint8_t *p, size_t n, int f
 
 static int outfile__put(struct outfile *f, const void *p, size_t n, int flush)
 {
-	return f->gzip ? outfile__deflate(f, p, n, flush) : fd__write_all(f->file.fd, p, n);
+	return f->gzip ? outfile__deflate(f, p, n, flush) : outfile__to_file(f, p, n);
 }
 
 int outfile__write(struct outfile *f, const void *p, size_t n)

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 const char *clika_prof_version(void)
@@ -160,92 +159,7 @@ void clika_export_opts__init(struct clika_export_opts *o)
 
 /* --- export ---------------------------------------------------------------------------------- */
 
-struct jobs {
-	struct export_job job[32];
-	size_t n;
-};
-
-static void jobs__add(struct jobs *j, const struct exporter_ops *ops)
-{
-	size_t i;
-
-	for (i = 0; i < j->n; i++)
-		if (j->job[i].ops == ops)
-			return;
-	if (j->n < ARRAY_SIZE(j->job))
-		j->job[j->n++].ops = ops;
-}
-
-static int unknown_format(const char *name, size_t len, struct clika_error *err)
-{
-	struct buf all = { 0 };
-	int code;
-	size_t i;
-
-	for (i = 0; exporters[i]; i++)
-		buf__printf(&all, "%s%s", i ? ", " : "", exporters[i]->format);
-	code = error__set(err, -EINVAL, "unknown format \"%.*s\"; there are: standard, %.*s",
-			  (int)(len < 60 ? len : 60), name, (int)all.len, (const char *)all.data);
-	buf__free(&all);
-	return code;
-}
-
-static int jobs__parse(struct jobs *j, const char *formats, struct clika_error *err)
-{
-	const struct exporter_ops *ops;
-	char name[32];
-	size_t len, i;
-
-	for (; *formats; formats += len + (formats[len] == ',')) {
-		len = strcspn(formats, ",");
-		if (!len)
-			continue;
-		snprintf(name, sizeof(name), "%.*s", (int)(len < 31 ? len : 31), formats);
-		if (!strcmp(name, "standard")) {
-			for (i = 0; exporters[i]; i++)
-				if (exporters[i]->standard)
-					jobs__add(j, exporters[i]);
-			continue;
-		}
-		ops = len < sizeof(name) ? exporter__find(name) : NULL;
-		if (!ops)
-			return unknown_format(formats, len, err);
-		jobs__add(j, ops);
-	}
-	return j->n ? 0 : error__set(err, -EINVAL, "no format was named");
-}
-
-static void jobs__abort(struct jobs *j)
-{
-	size_t i;
-
-	for (i = 0; i < j->n; i++)
-		outfile__abort(j->job[i].out);
-}
-
-static int jobs__create(struct jobs *j, const char *dir, const char *path,
-			const struct clika_export_opts *o, struct clika_error *err)
-{
-	struct buf full = { 0 };
-	int code = 0;
-	size_t i;
-
-	for (i = 0; !code && i < j->n; i++) {
-		buf__reset(&full);
-		if (dir)
-			buf__printf(&full, "%s/%s", *dir ? dir : ".", j->job[i].ops->file);
-		else
-			buf__printf(&full, "%s", path);
-		buf__u8(&full, 0);
-		code = buf__error(&full) ? error__set(err, -ENOMEM, "out of memory")
-					 : outfile__create((const char *)full.data, o->owner,
-							   o->group, &j->job[i].out, err);
-	}
-	buf__free(&full);
-	return code;
-}
-
-static struct export_opts export_opts_of(const struct clika_export_opts *o)
+struct export_opts export_opts__of(const struct clika_export_opts *o)
 {
 	struct export_opts e;
 
@@ -259,7 +173,7 @@ static struct export_opts export_opts_of(const struct clika_export_opts *o)
 	return e;
 }
 
-static struct clika_export_opts own_opts(const struct clika_export_opts *given)
+struct clika_export_opts export_opts__own(const struct clika_export_opts *given)
 {
 	struct clika_export_opts o;
 
@@ -269,55 +183,16 @@ static struct clika_export_opts own_opts(const struct clika_export_opts *given)
 	return o;
 }
 
-/* Made for the owner of the files; one that is there already is left as it is. */
-static int make_dir(const char *dir, const struct clika_export_opts *o, struct clika_error *err)
-{
-	if (!*dir || !mkdir(dir, 0700)) {
-		if (*dir && o->owner != (uid_t)-1 && lchown(dir, o->owner, o->group))
-			goto fail;
-		return 0;
-	}
-	if (errno == EEXIST)
-		return 0;
-fail:
-	return error__set(err, -errno, "cannot create the folder %s: %s", dir, strerror(errno));
-}
-
-int clika_recording__export(struct clika_recording *r, const char *formats, const char *dir,
-			    const char *path, const struct clika_export_opts *given,
-			    struct clika_prof_error *error)
-{
-	struct clika_export_opts o = own_opts(given);
-	struct export_opts e = export_opts_of(&o);
-	struct clika_error err = { 0 };
-	struct jobs j = { 0 };
-	int code = jobs__parse(&j, formats, &err);
-
-	if (!code && !dir == !path)
-		code = error__set(&err, -EINVAL, "give a folder or the path of one file");
-	if (!code && path && j.n > 1)
-		code = error__set(&err, -EINVAL, "several formats need a folder, not one file");
-	if (!code && dir)
-		code = make_dir(dir, &o, &err);
-	if (!code)
-		code = jobs__create(&j, dir, path, &o, &err);
-	if (code)
-		jobs__abort(&j);
-	else
-		code = exporter__run(r->s, j.job, j.n, &e, &err);
-	return error__give(error, &err, code);
-}
-
 int clika_recording__export_mem(struct clika_recording *r, const char *format,
 				const struct clika_export_opts *given, char **data, size_t *len,
 				struct clika_prof_error *error)
 {
-	struct clika_export_opts o = own_opts(given);
-	struct export_opts e = export_opts_of(&o);
+	struct clika_export_opts o = export_opts__own(given);
+	struct export_opts e = export_opts__of(&o);
 	struct clika_error err = { 0 };
-	struct jobs j = { 0 };
+	struct export_jobs j = { 0 };
 	struct buf b = { 0 };
-	int code = jobs__parse(&j, format, &err);
+	int code = export_jobs__parse(&j, format, &err);
 
 	*data = NULL;
 	*len = 0;
@@ -345,8 +220,8 @@ int clika_recording__export_fds(struct clika_recording *r, const char *const *fo
 				const int *fds, size_t n, const struct clika_export_opts *given,
 				struct clika_prof_error *error)
 {
-	struct clika_export_opts o = own_opts(given);
-	struct export_opts e = export_opts_of(&o);
+	struct clika_export_opts o = export_opts__own(given);
+	struct export_opts e = export_opts__of(&o);
 	struct clika_error err = { 0 };
 	struct export_job *jobs = calloc(n + 1, sizeof(*jobs));
 	size_t made = 0;

@@ -13,6 +13,17 @@ struct clika_recording {
 	struct session *s;
 };
 
+#define EXPORT_MAX_JOBS 32
+struct export_jobs {
+	struct export_job job[EXPORT_MAX_JOBS];
+	size_t n;
+};
+/* A list of formats as callers write it; each once. */
+int export_jobs__parse(struct export_jobs *j, const char *formats, struct clika_error *err);
+struct export_opts export_opts__of(const struct clika_export_opts *o);
+/* @given, as far as it goes; NULL: what is usual. */
+struct clika_export_opts export_opts__own(const struct clika_export_opts *given);
+
 /* Hands an error of the library over to its caller; returns @code. */
 static inline int error__give(struct clika_prof_error *out, const struct clika_error *err, int code)
 {
