@@ -26,7 +26,8 @@ test|cmd:aarch64-linux-gnu-g++|g++-aarch64-linux-gnu|markers on arm64
 test|cmd:qemu-aarch64|qemu-user|markers on arm64"
 
 # set | found by | packages | why. "cmd:" a command, "hdr:" a header, "run:" a
-# command that works, "py:" a Python module, "rt:" a runtime library of clang
+# command that works, "py:" a Python module, "sys:" one of the distribution's Python, "glob:" a file,
+# "rt:" a runtime library of clang
 table="
 build|cmd:gcc|gcc|compiles the loader and the library
 build|cmd:g++|g++|links the C++ name demangler
@@ -54,6 +55,9 @@ test|cmd:go|golang-go|pprof, which reads our profiles
 test|run:$here/find-chromium.sh|chromium|shows our SVG and speedscope's page
 test|py:jsonschema|python3-jsonschema|checks JSON reports against their schemas
 test|py:ensurepip|python3-venv|writes that test's model
+test|sys:ensurepip|python3-venv|builds and tests the Python package
+test|glob:/usr/include/python3*/Python.h|python3-dev|builds the Python package
+test|sys:torch|python3-torch|PyTorch, recorded from Python
 fuzz|rt:fuzzer|libclang-rt-$clang_major-dev|make fuzz
 $arm64
 dev|cmd:clang-format|clang-format|make check-format
@@ -96,6 +100,8 @@ have() {
 		return 1
 		;;
 	py) python3 -c "import $what" >/dev/null 2>&1 ;;
+	sys) /usr/bin/python3 -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$what'))" 2>/dev/null ;;
+	glob) compgen -G "$what" >/dev/null ;;
 	esac
 }
 

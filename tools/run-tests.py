@@ -19,7 +19,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SECONDS = {"e2e": 900, "markers": 900}
-GROUPS = ["static", "unit", "golden", "bpf", "markers", "e2e", "asan"]
+GROUPS = ["static", "unit", "golden", "bpf", "markers", "e2e", "python", "asan"]
 SLOW_GROUPS = ["consumers"]  # only when named: what they set up takes minutes
 # What sudo tells about its caller changes what the tool does; tests set it themselves.
 SUDO_VARIABLES = ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND"]
@@ -81,6 +81,7 @@ def programs():
         name = os.path.basename(source)[:-3]
         yield Program("consumers", f"consumers/{name}", [sys.executable, "-m", "unittest", "-v", source], source,
                       kind="unittest", env={"PYTHONPATH": "tests/e2e:tests/consumers"})
+    yield Program("python", "python", ["tools/python-tests.sh"], "tools/python-tests.sh", root=True, kind="script")
     for group in ("unit", "golden"):
         for source, name, path in built(group, "build/asan"):
             yield Program("asan", f"asan/{group}/{name}", [path], source)
@@ -120,6 +121,7 @@ def count_script(p, out, rc):
     m = re.findall(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", out, re.M)
     if m:
         p.passed, p.failed, p.skipped = (int(n or 0) for n in m[-1])
+        p.root_skips = p.skipped if re.search(r"^needs root\b", out, re.M) else 0
     elif rc == 0:
         p.passed = 1
 
