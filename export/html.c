@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_PAGE 9900000u  /* bytes; the timeline takes what is left */
-#define MIN_TIMELINE 500000u
+#define MAX_PAGE 9900000u /* bytes; the timeline takes what is left */
+#define MIN_TIMELINE 1200000u
 #define MAX_TEXTS 131072
-#define TEXT_BYTES (1500u << 10)
+#define TEXT_BYTES (1200u << 10)
 
 static const struct embed *const scripts[] = {
-	&embed_util_js,     &embed_data_js,  &embed_table_js,    &embed_charts_js, &embed_overview_js,
+	&embed_util_js,     &embed_data_js, &embed_table_js, &embed_charts_js,   &embed_overview_js,
 	&embed_timeline_js, &embed_draw_js, &embed_flame_js, &embed_sections_js, &embed_main_js,
 };
 
@@ -154,9 +154,10 @@ static void put_head(struct html *h)
 		puts_out(h, scripts[i]->sha256);
 		puts_out(h, "'");
 	}
-	puts_out(h, "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-		    "<meta name=\"color-scheme\" content=\"light dark\">\n"
-		    "<title>clika-bpf-prof report</title>\n<style>");
+	puts_out(h,
+		 "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+		 "<meta name=\"color-scheme\" content=\"light dark\">\n"
+		 "<title>clika-bpf-prof report</title>\n<style>");
 	put(h, embed_report_css.data, embed_report_css.len);
 	puts_out(h, "</style>\n</head>\n<body>\n");
 	put(h, embed_body_html.data, embed_body_html.len);

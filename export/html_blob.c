@@ -46,9 +46,7 @@ static int pump(struct html_blob *blob, int flush)
 		z->avail_out = STEP;
 		code = deflate(z, flush);
 		blob->b.len += STEP - z->avail_out;
-		if (blob->b.len > blob->max)
-			return -EFBIG;
-	} while (code == Z_OK && !z->avail_out);
+	} while (code == Z_OK && !z->avail_out && blob->b.len <= blob->max);
 	return code == Z_STREAM_ERROR ? -EIO : 0;
 }
 
@@ -59,19 +57,21 @@ int html_blob__add(struct html_blob *blob, const void *p, size_t n)
 
 	if (n > UINT_MAX)
 		return -EFBIG;
+	if (blob->b.len > blob->max)
+		return 0;
 	z->next_in = (Bytef *)(uintptr_t)p;
 	z->avail_in = (uInt)n;
-	while (!err && z->avail_in)
+	while (!err && z->avail_in && blob->b.len <= blob->max)
 		err = pump(blob, Z_NO_FLUSH);
 	return err;
 }
 
 int html_blob__finish(struct html_blob *blob)
 {
-	int err = pump(blob, Z_FINISH);
+	int err = blob->b.len > blob->max ? 0 : pump(blob, Z_FINISH);
 
 	end(blob);
-	return err;
+	return err ? err : blob->b.len > blob->max ? -EFBIG : 0;
 }
 
 int html_blob__base64(const struct html_blob *blob, struct outfile *out)

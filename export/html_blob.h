@@ -13,8 +13,9 @@ struct html_blob {
 
 /* Again after a failure: forgets what there is. */
 int html_blob__start(struct html_blob *blob);
-int html_blob__add(struct html_blob *blob, const void *p, size_t n); /* -EFBIG: over the limit */
-int html_blob__finish(struct html_blob *blob);
+/* Beyond the limit nothing is kept, and html_blob__finish() says so. */
+int html_blob__add(struct html_blob *blob, const void *p, size_t n);
+int html_blob__finish(struct html_blob *blob); /* -EFBIG: more than the limit */
 int html_blob__base64(const struct html_blob *blob, struct outfile *out);
 void html_blob__free(struct html_blob *blob);
 

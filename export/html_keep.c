@@ -13,10 +13,11 @@ int keep__init(struct keep *k, size_t n_streams, uint64_t room)
 
 void keep__free(struct keep *k)
 {
-	size_t i;
+	size_t i, o;
 
 	for (i = 0; k->streams && i < k->n; i++)
-		free(k->streams[i].bytes);
+		for (o = 0; o < KEEP_OCTAVES; o++)
+			free(k->streams[i].bytes[o]);
 	free(k->streams);
 	*k = (struct keep){ 0 };
 }
@@ -25,29 +26,29 @@ uint32_t keep__class(uint64_t dur)
 {
 	unsigned int octave;
 
-	if (dur < 4)
+	if (dur < 16)
 		return (uint32_t)dur;
 	octave = 63 - (unsigned int)__builtin_clzll(dur);
-	return (octave - 1) * 4 + (uint32_t)(dur >> (octave - 2) & 3);
+	return (octave - 3) * 16 + (uint32_t)(dur >> (octave - 4) & 15);
 }
 
 uint64_t keep__shortest(uint32_t class)
 {
-	if (class < 4)
+	if (class < 16)
 		return class;
-	return (uint64_t)(4 + class % 4) << (class / 4 - 1);
+	return (uint64_t)(16 + class % 16) << (class / 16 - 1);
 }
 
 int keep__admit(struct keep *k, size_t stream, uint32_t class, size_t bytes)
 {
 	struct keep_stream *s = &k->streams[stream];
 
-	if (!s->bytes) {
-		s->bytes = calloc(KEEP_CLASSES, sizeof(*s->bytes));
-		if (!s->bytes)
+	if (!s->bytes[class / 16]) {
+		s->bytes[class / 16] = calloc(16, sizeof(**s->bytes));
+		if (!s->bytes[class / 16])
 			return -ENOMEM;
 	}
-	s->bytes[class] += bytes;
+	s->bytes[class / 16][class % 16] += bytes;
 	s->all += bytes;
 	if (class < s->least)
 		return 0;
@@ -77,7 +78,7 @@ static uint64_t share_of(const struct keep *k, uint64_t room)
 
 void keep__recount(struct keep *k, uint64_t room)
 {
-	uint64_t share = share_of(k, room), sum;
+	uint64_t share = share_of(k, room), sum, *of;
 	struct keep_stream *s;
 	uint32_t class;
 	size_t i;
@@ -85,13 +86,14 @@ void keep__recount(struct keep *k, uint64_t room)
 	k->held = 0;
 	for (i = 0; i < k->n; i++) {
 		s = &k->streams[i];
-		if (!s->bytes)
+		if (!s->all)
 			continue;
 		sum = 0;
-		for (class = KEEP_CLASSES; class > s->least; class--) {
-			if (sum + s->bytes[class - 1] > share)
+		for (class = KEEP_CLASSES; class > s->least; class --) {
+			of = s->bytes[(class - 1) / 16];
+			if (of && sum + of[(class - 1) % 16] > share)
 				break;
-			sum += s->bytes[class - 1];
+			sum += of ? of[(class - 1) % 16] : 0;
 		}
 		s->least = class;
 		k->held += sum;

@@ -10,10 +10,12 @@
 
 #include "user/base/base.h"
 
-#define KEEP_CLASSES 256 /* of durations: four to a power of two */
+/* Of durations: 16 to a power of two, and one each below 16. */
+#define KEEP_OCTAVES 61
+#define KEEP_CLASSES (KEEP_OCTAVES * 16)
 
 struct keep_stream {
-	uint64_t *bytes; /* of all records, by class; NULL: none yet */
+	uint64_t *bytes[KEEP_OCTAVES]; /* of all records, by class; NULL: none of the octave */
 	uint64_t all;
 	uint32_t least; /* class of the shortest that are kept */
 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_DEVICES 16
+#define MAX_DEVICES 10
 #define MAX_POOLS 200
 
 /* --- memory ------------------------------------------------------------------------------------ */

@@ -9,9 +9,9 @@
 #include "user/session/stats.h"
 
 #define HTML_MAX_TRACKS 4096 /* described one by one */
-#define HTML_MAX_ROWS_SHOWN 2000
-#define HTML_MAX_COUNTERS 64
-#define HTML_COUNTER_SLOTS 512
+#define HTML_MAX_ROWS_SHOWN 1000
+#define HTML_MAX_COUNTERS 48
+#define HTML_COUNTER_SLOTS 400
 #define HTML_MAX_FRAMES 12000
 
 struct html_series { /* a counter over time */
@@ -20,7 +20,7 @@ struct html_series { /* a counter over time */
 	struct html_sample {
 		bool seen;
 		float min, max, last;
-	} *slots;
+	} * slots;
 };
 
 struct html {
@@ -41,7 +41,7 @@ struct html {
 };
 
 /* Members of objects. Texts are indexes into the array "texts". */
-void html__text(struct html *h, const char *key, uint32_t id); /* a string of the recording */
+void html__text(struct html *h, const char *key, uint32_t id);   /* a string of the recording */
 void html__cstr(struct html *h, const char *key, const char *s); /* NULL: null */
 void html__u64(struct html *h, const char *key, uint64_t v);
 void html__i64(struct html *h, const char *key, int64_t v);
@@ -52,12 +52,12 @@ uint32_t html__cstr_id(struct html *h, const char *s, size_t len);
 /* Hands what is in h->j on, so that no byte of it can end the element it stands in. */
 void html__flush(struct html *h);
 
-void html__put_context(struct html *h);  /* html_context.c: what was recorded, and lost */
-void html__put_stats(struct html *h);    /* html_stats.c */
-void html__put_memory(struct html *h);   /* html_memory.c */
+void html__put_context(struct html *h); /* html_context.c: what was recorded, and lost */
+void html__put_stats(struct html *h);   /* html_stats.c */
+void html__put_memory(struct html *h);  /* html_memory.c */
 int html__counter(struct html *h, const struct item *it);
 void html__put_counters(struct html *h);
-void html__put_flame(struct html *h);    /* html_flame.c */
-void html__put_streams(struct html *h);  /* html_context.c: what the timeline's streams are */
+void html__put_flame(struct html *h);   /* html_flame.c */
+void html__put_streams(struct html *h); /* html_context.c: what the timeline's streams are */
 
 #endif

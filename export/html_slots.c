@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Of all rows together in a page. */
-#define MAX_SLOTS_WRITTEN (1u << 17)
+#define MAX_SLOTS_WRITTEN (1u << 16)
 
 /* *@row is NULL when there is no room for more. */
 static int row_of(struct html_spans *h, uint32_t stream, uint32_t depth, struct html_row **row)
@@ -39,8 +39,8 @@ static uint32_t slot_of(const struct html_spans *h, uint64_t at)
 static uint64_t start_of(const struct html_spans *h, uint32_t slot)
 {
 	/* Rounded up: the first moment whose slot it is. */
-	return h->begin + (uint64_t)(((unsigned __int128)slot * h->length + HTML_SLOTS - 1) /
-				     HTML_SLOTS);
+	return h->begin +
+	       (uint64_t)(((unsigned __int128)slot * h->length + HTML_SLOTS - 1) / HTML_SLOTS);
 }
 
 int html_spans__merge(struct html_spans *h, uint32_t stream, uint32_t depth, uint64_t at,
@@ -109,6 +109,17 @@ static void put_row(struct html_spans *h, const struct html_row *row, unsigned i
 		buf__varint(out, all[i].op);
 		buf__varint(out, all[i].longest);
 	}
+}
+
+uint64_t html_spans__in_rows(const struct html_spans *h)
+{
+	uint64_t n = 0;
+	uint32_t i, k;
+
+	for (i = 0; i < h->n_rows; i++)
+		for (k = 0; k < HTML_SLOTS; k++)
+			n += h->rows[i].slots[k].count;
+	return n;
 }
 
 void html_spans__put_rows(struct html_spans *h, struct buf *out)

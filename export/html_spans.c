@@ -12,6 +12,7 @@
 #define SPAN_BYTES (9u << 20)
 #define ARG_BYTES (3u << 20)
 #define FLOW_BYTES (1u << 20)
+#define LEAST_ROOM 4096
 #define MAX_ARG_TEXTS 32768
 #define ARG_TEXT_BYTES (600u << 10)
 
@@ -134,10 +135,9 @@ static int lane_of(struct html_spans *h, const struct item *it, enum html_lane_k
 	}
 	if (!map64__put(h->lane_of, it->lane_key, h->n_lanes))
 		return -ENOMEM;
-	h->lanes[h->n_lanes] = (struct html_lane){ .kind = (uint8_t)kind,
-						   .name = name,
-						   .lane = it->lane,
-						   .track = it->track };
+	h->lanes[h->n_lanes] = (struct html_lane){
+		.kind = (uint8_t)kind, .name = name, .lane = it->lane, .track = it->track
+	};
 	*stream = (uint32_t)(h->n_tracks + h->n_lanes++);
 	return 0;
 }
@@ -220,8 +220,8 @@ struct html_record { /* a span, an instant, a lane's span */
 	uint32_t stream, depth, op, flags;
 	uint64_t at, dur; /* from the origin */
 	uint32_t class;
-	const struct event *args;    /* NULL: none */
-	const struct item *request;  /* NULL: none of them */
+	const struct event *args;   /* NULL: none */
+	const struct item *request; /* NULL: none of them */
 	const struct event *own_id; /* of lanes */
 };
 
@@ -442,8 +442,7 @@ static int chunk__put(struct chunk *c, struct html_blob *blob, uint32_t stream)
 	buf__varint(&head, stream);
 	buf__varint(&head, c->n);
 	buf__varint(&head, c->cols[COL_ARGS].len);
-	err = buf__error(&head) ? buf__error(&head)
-				: html_blob__add(blob, head.data, head.len);
+	err = buf__error(&head) ? buf__error(&head) : html_blob__add(blob, head.data, head.len);
 	for (i = 0; i < COLS; i++) {
 		err = err ? err : buf__error(&c->cols[i]);
 		err = err ? err : html_blob__add(blob, c->cols[i].data, c->cols[i].len);
@@ -458,6 +457,7 @@ struct pass { /* over what the spool has */
 	struct html_spans *h;
 	struct html_blob *blob;
 	struct chunk chunk;
+	bool no_rows;           /* not even the slots fit */
 	const uint32_t *merged; /* by stream: shorter classes were merged by the pass before */
 };
 
@@ -479,12 +479,12 @@ static int put_spooled(struct pass *p, uint32_t stream, struct cursor *c, uint64
 	args = cursor__bytes(c, n);
 	if (c->bad || class >= KEEP_CLASSES)
 		return -EIO;
-	if (!keep__has(&h->keep, stream, (uint32_t)class)) {
+	if (!keep__has(&h->keep, stream, (uint32_t) class)) {
 		if (class < p->merged[stream])
 			return 0;
 		return html_spans__merge(h, stream, (uint32_t)depth, *at, dur, (uint32_t)op);
 	}
-	if (!keep__has(&h->keep_args, stream, (uint32_t)class))
+	if (!keep__has(&h->keep_args, stream, (uint32_t) class))
 		n = 0;
 	buf__svarint(&k->cols[COL_AT], (int64_t)(*at - *last));
 	*last = *at;
@@ -552,13 +552,14 @@ static int put_all(struct pass *p)
 		if (spool__has(h->spool, i))
 			err = put_stream(p, i);
 	buf__reset(&h->record);
-	html_spans__put_rows(h, &h->record);
+	if (!p->no_rows)
+		html_spans__put_rows(h, &h->record);
 	err = err ? err : buf__error(&h->record);
 	err = err ? err : html_blob__add(p->blob, h->record.data, h->record.len);
 	err = err ? err : put_flows(p);
 	buf__reset(&h->record);
 	buf__u8(&h->record, PART_END);
-	buf__varint(&h->record, h->unplaced);
+	buf__varint(&h->record, h->unplaced + (p->no_rows ? html_spans__in_rows(h) : 0));
 	buf__varint(&h->record, h->lost_flows);
 	err = err ? err : buf__error(&h->record);
 	err = err ? err : html_blob__add(p->blob, h->record.data, h->record.len);
@@ -584,10 +585,11 @@ int html_spans__put(struct html_spans *h, struct outfile *out, size_t max)
 
 	if (!merged)
 		return -ENOMEM;
-	keep__recount(&h->keep_args, ARG_BYTES);
-	keep__recount(&h->keep_flows, FLOW_BYTES);
 	do {
 		keep__recount(&h->keep, room);
+		keep__recount(&h->keep_args, room / 3);
+		keep__recount(&h->keep_flows, room / 9);
+		p.no_rows = room <= LEAST_ROOM;
 		h->lost_flows = lost_flows;
 		err = html_blob__start(&blob);
 		err = err ? err : put_all(&p);
@@ -596,7 +598,7 @@ int html_spans__put(struct html_spans *h, struct outfile *out, size_t max)
 			buf__reset(&p.chunk.cols[i]);
 		p.chunk.n = 0;
 		room = room / 4 * 3;
-	} while (err == -EFBIG && room > 4096);
+	} while (err == -EFBIG && !p.no_rows);
 	if (!err)
 		err = html_blob__base64(&blob, out);
 	html_blob__free(&blob);

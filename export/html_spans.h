@@ -5,7 +5,7 @@
  * equal length, of which each tells how many there were, how much of it they cover and which was
  * the longest. docs/formats/html.md describes the bytes.
  *
- * Memory: what the spool keeps, 2 KiB a stream, HTML_MAX_ROWS rows of slots, one chunk of spans,
+ * Memory: what the spool keeps, some KiB a stream, HTML_MAX_ROWS rows of slots, one chunk of spans,
  * the compressed bytes. None of it grows with the number of spans.
  */
 #ifndef CLIKA_EXPORT_HTML_SPANS_H
@@ -23,13 +23,13 @@
 #define HTML_MAX_OPS 65536u /* later ones are all number 0 */
 
 enum html_flags { /* in the page */
-	HF_UNFINISHED = 1,
-	HF_NO_BEGIN = 2,
-	HF_CLIPPED = 4,
-	HF_INSTANT = 8,
-	HF_LATE = 16,
-	HF_CUT = 32,
-	HF_REDACTED = 64,
+		  HF_UNFINISHED = 1,
+		  HF_NO_BEGIN = 2,
+		  HF_CLIPPED = 4,
+		  HF_INSTANT = 8,
+		  HF_LATE = 16,
+		  HF_CUT = 32,
+		  HF_REDACTED = 64,
 };
 
 struct html_op { /* spans of one name, category and kind */
@@ -73,7 +73,7 @@ struct html_spans {
 	struct map64 *lane_of; /* lane key -> lane */
 	struct html_op *ops;
 	uint32_t n_ops, cap_ops;
-	struct map64 *op_of; /* name << 32 | cat -> number */
+	struct map64 *op_of;     /* name << 32 | cat -> number */
 	struct html_name *names; /* by string id: what was asked for last */
 	size_t n_names;
 	struct keep keep, keep_args, keep_flows;
@@ -102,5 +102,6 @@ int html_spans__put(struct html_spans *h, struct outfile *out, size_t max);
 int html_spans__merge(struct html_spans *h, uint32_t stream, uint32_t depth, uint64_t at,
 		      uint64_t dur, uint32_t op);
 void html_spans__put_rows(struct html_spans *h, struct buf *out);
+uint64_t html_spans__in_rows(const struct html_spans *h); /* spans merged into slots */
 
 #endif

@@ -22,7 +22,7 @@ function yAxis(f, max, show) {
 
 function timeTicks(f, from, to) {
   const step = niceStep((to - from) / 7 || 1), out = [];
-  for (let v = Math.ceil(from / step) * step; v <= to; v += step) {
+  for (const v of multiples(step, from, to)) {
     const x = f.x0 + (f.x1 - f.x0) * (v - from) / (to - from || 1);
     out.push(el('line', { class: 'axis', x1: x, x2: x, y1: f.y1, y2: f.y1 + 4 }));
     out.push(el('text', { class: 'tick', x, y: f.y1 + 17, 'text-anchor': 'middle' }, axisTime(v, step)));

@@ -33,8 +33,8 @@ Object.assign(timeline, {
   // How many threads were busy, over all of the recording.
   mapHeights(width) {
     const heights = new Float64Array(width), dt = (this.last - this.first) / width;
-    for (const s of streams.values()) {
-      if (s.kind !== 'thread' || !s.rows.length) continue;
+    const busiest = [...streams.values()].filter((s) => s.kind === 'thread' && s.rows.length).sort((a, b) => b.info.busy - a.info.busy);
+    for (const s of busiest.slice(0, 300)) {
       for (let x = 0; x < width; x++) heights[x] += this.coverOf(s.rows[0], this.first + x * dt, this.first + (x + 1) * dt);
     }
     return heights;
@@ -77,10 +77,8 @@ Object.assign(timeline, {
   },
 
   ticks() {
-    const step = niceStep((this.t1 - this.t0) / Math.max(2, this.width / 110)), out = [];
-    for (let t = Math.ceil(this.t0 / step) * step; t <= this.t1; t += step) out.push([t, (t - this.t0) / (this.t1 - this.t0) * this.width]);
-    this.tickStep = step;
-    return out;
+    this.tickStep = niceStep((this.t1 - this.t0) / Math.max(2, this.width / 110));
+    return multiples(this.tickStep, this.t0, this.t1).map((t) => [t, (t - this.t0) / (this.t1 - this.t0) * this.width]);
   },
 
   paintAxis() {

@@ -39,7 +39,7 @@ function opButton(o) {
 
 function showLongest(o) {
   if (o.at === undefined) return;
-  timeline.select(o.stream, o.at, o.op);
+  if (!timeline.select(o.stream, o.at, o.op)) timeline.center(o.at);
   jumpTo('timeline');
 }
 

@@ -252,12 +252,12 @@ function showThreads() {
   }
   section.append(new Table([
     { title: 'thread', text: true, get: threadName, show: (t) => nameOf(threadName(t)), cls: 'grow' },
-    { title: 'process', text: true, get: (t) => processName(t.process, t.pid), show: (t) => nameOf(processName(t.process, t.pid)) },
+    { title: 'process', text: true, get: (t) => processName(t.process, t.pid), show: (t) => nameOf(processName(t.process, t.pid)), cls: 'extra' },
     { title: 'pid', get: (t) => t.pid, cls: 'spare' },
     { title: 'tid', get: (t) => t.tid },
     { title: 'busy', hint: 'in any span', get: (t) => t.busy, show: (t) => duration(t.busy) },
     { title: 'share', hint: 'of the observed time', get: (t) => t.busy, show: (t) => shareBar(t.busy, D.time.observed) },
-    { title: 'over time', hint: 'how busy it was, from the begin to the end', get: (t) => t.busy, show: busyStrip },
+    { title: 'over time', hint: 'how busy it was, from the begin to the end', get: (t) => t.busy, show: busyStrip, cls: 'extra' },
     { title: 'spans', get: (t) => t.spans, show: (t) => count(t.spans) },
     { title: 'longest gap', hint: 'between two spans, with nothing marked', get: (t) => t.gap, show: (t) => t.gap ? duration(t.gap) : '–' },
     { title: 'at', get: (t) => t.gapAt, show: (t) => t.gap ? momentButton(t.gapAt) : '–' },

@@ -95,6 +95,6 @@ function spreadColumns(get, keys) {
   return keys.map((k) => {
     const value = (r) => k === 'mean' ? meanOf(get(r)) : get(r)[SPREAD[k]];
     return { title: k, hint: hints[k], get: value, show: (r) => get(r)[0] ? duration(value(r)) : '–',
-      cls: k === 'p95' || k === 'min' ? 'spare' : '' };
+      cls: k === 'p95' || k === 'min' ? 'spare' : k === 'p90' ? 'extra' : '' };
   });
 }

@@ -27,7 +27,7 @@ const timeline = {
     }
     for (const c of D.counters) if (by.has(c.process)) by.get(c.process).counters.push(c);
     for (const [process, g] of by) {
-      add({ kind: 'process', label: processName(process, g.pid), note: 'pid ' + g.pid });
+      add({ kind: 'process', label: processName(process, g.pid), note: 'pid ' + g.pid, lines: [] });
       for (const [kind, map] of [['request', g.requests], ['async', g.asyncs]]) {
         for (const [name, lanes] of map) {
           lanes.sort((a, b) => a.s.info.lane - b.s.info.lane);
@@ -41,10 +41,43 @@ const timeline = {
       }
       for (const c of g.counters) add({ kind: 'counter', label: text(c.name), note: 'counter', counter: c, lines: [] });
     }
+    const captures = this.captureLines();
+    if (captures.length) this.blocks.unshift({ kind: 'capture', label: 'captures', note: '', open: true, lines: captures });
     this.first = D.drawn.first;
     this.last = Math.max(D.drawn.last, this.first + 1);
     [this.t0, this.t1] = [this.first, this.last];
     this.place();
+  },
+
+  // Windows that targets or the recorder opened, below each other where they overlap.
+  captureLines() {
+    const lanes = [], all = D.captures.slice(0, 1000);
+    if (all.length === 1 && all[0].end - all[0].begin > (D.drawn.last - D.drawn.first) * 0.97) return [];
+    for (const c of all) {
+      let lane = lanes.find((l) => l[l.length - 1].end <= c.begin);
+      if (!lane && lanes.length < 8) lanes.push(lane = []);
+      if (lane) lane.push(c);
+    }
+    const made = new Map(), category = D.texts.push('capture') - 1;
+    const opOf = (tag) => {
+      if (!made.has(tag)) {
+        D.opCat.push(category);
+        made.set(tag, D.opName.push(tag) - 1);
+      }
+      return made.get(tag);
+    };
+    return lanes.map((lane, i) => {
+      const row = newRow(lane.length), id = -1 - i;
+      for (const c of lane) {
+        const k = row.n++;
+        [row.start[k], row.end[k], row.op[k], row.self[k]] = [c.begin, c.end, opOf(c.tag), c.end - c.begin];
+        row.flags[k] = c.open ? F.UNFINISHED : 0;
+        row.cover[k + 1] = row.cover[k] + c.end - c.begin;
+      }
+      ops.n = D.opName.length;
+      streams.set(id, { kind: 'capture', info: { name: category, lane: i }, rows: [row], n: row.n });
+      return { id, row, depth: 0 };
+    });
   },
 
   place() {
@@ -156,7 +189,22 @@ const timeline = {
     [this.t0, this.t1] = [t0, t0 + span];
     this.draw();
     clearTimeout(this.settle);
-    this.settle = setTimeout(() => this.sumUp(), 150);
+    this.settle = setTimeout(() => {
+      this.sumUp();
+      this.remember();
+    }, 150);
+  },
+
+  // The address names the range in view, so that a copy of it leads there.
+  remember() {
+    const all = this.t1 - this.t0 >= this.last - this.first;
+    const hash = all ? '' : `#t=${Math.max(0, Math.round(this.t0))}-${Math.max(0, Math.round(this.t1))}`;
+    if (all && !location.hash.startsWith('#t=')) return;
+    try {
+      history.replaceState(null, '', hash || location.pathname + location.search);
+    } catch {
+      // some browsers refuse for files: then the address stays as it is
+    }
   },
 
   zoom(factor, at = (this.t0 + this.t1) / 2) {

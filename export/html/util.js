@@ -93,6 +93,13 @@ function niceStep(v) {
   return 10 * power;
 }
 
+// Multiples of a step in a range; few, also where numbers are too large to count by the step.
+function multiples(step, from, to) {
+  const out = [], first = Math.ceil(from / step);
+  for (let k = 0; k < 100 && (first + k) * step <= to; k++) out.push((first + k) * step);
+  return out;
+}
+
 /* --- colours --- */
 
 const theme = {
