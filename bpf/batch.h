@@ -134,6 +134,8 @@ static __always_inline void batch__register(struct task_struct *task, __u64 addr
 			stats__add(&st->map_full, 1);
 		break;
 	}
+	if (i == WIRE_SLOTS && st) /* more objects than that mark in this thread */
+		stats__add(&st->map_full, 1);
 	ring = ring__mine();
 	if (!ring || !st)
 		return;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that end, crash, fork, execute and load libraries while they are recorded."""
 import os
+import shutil
 import signal
 import unittest
 
@@ -235,6 +236,26 @@ class FollowTest(lib.Case):
         target.result()
         result = recorder.stop()
         self.assertSpans(result.trace(), {"library_work": 25, "step": 2})
+        self.assertNothingLost(result.info())
+
+    def test_libraries_that_come_and_go_are_recorded_from_their_attach_on(self):
+        target = self.target("obeys")
+        recorder = self.record("-p", target.pid)
+        for i in range(6):
+            path = os.path.join(self.tmp(), f"libmarked{i}.so")
+            shutil.copy(lib.fixture("libmarked.so"), path)
+            target.send(f"dlopen {path}")
+            target.result()
+            # The probes are on, the loader may still be reading what else it wants to know.
+            lib.wait_for(lambda: any(lib.semaphores(target.pid, path)), "the library's semaphore", every=0)
+            target.send("library 5")
+            target.result()
+            target.send("dlclose")
+            target.result()
+        target.send("quit")
+        self.assertEqual(recorder.wait(), 0, recorder.err.text())
+        result = recorder.load()
+        self.assertSpans(result.trace(), {"library_work": 30})
         self.assertNothingLost(result.info())
 
     def test_a_vfork_child_that_is_the_first_to_mark_disturbs_nothing(self):

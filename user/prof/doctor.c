@@ -72,9 +72,6 @@ static void check_kernel(struct doctor *d, const struct features *f)
 			  : "one link holds all probes of a file, its filter is by thread",
 	     "each probe is a link of its own: detaching takes 0.1 s for each",
 	     tried ? "Linux 6.6 or later" : rights);
-	want(d, "session links", f->multi_session, CLIKA_CHECK_SLOWER,
-	     "one probe sees entry and return (only used by --retprobe)",
-	     "--retprobe needs two probes a function", tried ? "Linux 6.13 or later" : rights);
 	want(d, "files mapped later", f->mmap_events, CLIKA_CHECK_MISSING,
 	     "libraries and programs started later are seen",
 	     "libraries and programs started later are not seen",

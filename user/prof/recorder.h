@@ -71,8 +71,9 @@ int recorder__scan_process(struct clika_recorder *r, pid_t lpid, struct person_p
 void recorder__at_entry(void *ctx);
 void recorder__new_mappings(struct clika_recorder *r);
 bool recorder__targets_left(struct clika_recorder *r);
-/* Takes note of buffers that exist already: nothing older than now enters. */
-void recorder__position_buffers(struct clika_recorder *r, struct person_process *proc);
+/* Takes note of buffers that exist already. What they hold now is older than the recording and stays
+ * out, unless @whole: then times decide, record by record. */
+void recorder__position_buffers(struct clika_recorder *r, struct person_process *proc, bool whole);
 
 /* launch.c */
 int command__prepare(struct command *c, char *const *argv, uid_t uid, gid_t gid,

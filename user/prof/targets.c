@@ -232,7 +232,7 @@ struct positioning {
 	struct person_process *proc;
 	uint32_t file;
 	struct task_list tasks;
-	bool listed;
+	bool listed, whole;
 };
 
 static int position_buffer(void *ctx, const struct seen_buffer *s)
@@ -260,7 +260,7 @@ static int position_buffer(void *ctx, const struct seen_buffer *s)
 	b->file = p->file;
 	b->dropped = s->dropped;
 	if (!b->positioned) {
-		b->expected = s->head;
+		b->expected = p->whole ? s->flushed : s->head;
 		b->positioned = true;
 	}
 	people__rename(p->r->people, th, s->thread_name, strlen(s->thread_name), true);
@@ -288,9 +288,11 @@ static void tell_names(struct clika_recorder *r, struct person_process *proc,
 	}
 }
 
-void recorder__position_buffers(struct clika_recorder *r, struct person_process *proc)
+void recorder__position_buffers(struct clika_recorder *r, struct person_process *proc, bool whole)
 {
-	struct positioning p = { .r = r, .proc = proc, .tasks = { .a = r->attacher } };
+	struct positioning p = {
+		.r = r, .proc = proc, .tasks = { .a = r->attacher }, .whole = whole
+	};
 	struct seen_names names = { 0 };
 
 	if (!proc->lpid)
@@ -362,7 +364,7 @@ static int scan_known(void *ctx, struct person_process *proc)
 
 static int position_known(void *ctx, struct person_process *proc)
 {
-	recorder__position_buffers(ctx, proc);
+	recorder__position_buffers(ctx, proc, false);
 	return 0;
 }
 
@@ -512,7 +514,8 @@ static void new_mapping(void *ctx, const struct mmap_event *e)
 	proc = people__newest(r->people, e->pid, 0);
 	if (proc) {
 		note_object(r, proc, number, &m);
-		recorder__position_buffers(r, proc);
+		/* What was marked between the attach and this moment is part of the recording. */
+		recorder__position_buffers(r, proc, true);
 	}
 	if (r->started)
 		logger__log(&r->log, LOG_INFO, "attach",
