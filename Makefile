@@ -105,7 +105,7 @@ STATIC := $(O)/libclika-prof.a
 SHARED := $(O)/libclika-prof.so.$(VERSION)
 CLIENT := $(O)/libclika-client.a
 CLI := $(O)/clika-bpf-prof
-DIGITS := $(if $(DIGITS_SRCS),$(O)/digits)
+DIGITS := $(if $(DIGITS_SRCS),$(O)/digits $(O)/libdigits.so)
 
 .PHONY: all lib bpf bpf-arm64 tests tests-user fixtures deps deps-test deps-dev deps-bench demo check check-consumers check-headers check-layers \
 	check-format check-tidy check-man format bench fuzz fuzzers install uninstall clean FORCE
@@ -223,6 +223,10 @@ $(CLI): $(CLI_OBJS) $(STATIC) $(O)/.cli-list
 $(O)/digits: $(DIGITS_OBJS) $(O)/.digits-list
 	$(say) LD $@
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(DIGITS_OBJS) -lm -lpthread
+# The same runtime for programs that load it: only what digits.h declares is visible.
+$(O)/libdigits.so: $(filter-out %/main.o,$(DIGITS_OBJS)) $(O)/.digits-list
+	$(say) LD $@
+	$(Q)$(CC) -shared $(LDFLAGS_ALL) -o $@ $(filter-out %/main.o,$(DIGITS_OBJS)) -lm -lpthread
 
 # ---- tests ---------------------------------------------------------------------------------------
 
