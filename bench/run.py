@@ -28,7 +28,8 @@ ROUNDS = int(os.environ.get("CLIKA_BENCH_ROUNDS", "5"))
 EXPORT_ROUNDS = int(os.environ.get("CLIKA_BENCH_EXPORT_ROUNDS", "3"))
 BURSTS = 9
 EXPORTS = ("chrome", "perfetto")  # measured beside the peers' exports
-OTHER_EXPORTS = ("pprof", "folded", "flamegraph", "speedscope", "firefox", "kineto", "csv", "otlp")
+REPORTS = ("report", "memory", "summary")
+OTHER_EXPORTS = (*REPORTS, "pprof", "folded", "flamegraph", "speedscope", "firefox", "kineto", "csv", "otlp")
 LOAD_SECONDS = 10
 LOAD_RATE = 2_000_000
 
@@ -52,6 +53,8 @@ GOALS = {
     **{f"export.{fmt}_rss_growth": ("ratio", 1.1, "<=", "resident memory, 10 : 1 million spans")
        for fmt in OTHER_EXPORTS},
     **{f"export.{fmt}_s_per_million": ("s", 3.0, "<=", "one million spans") for fmt in OTHER_EXPORTS},
+    "export.reports_s_per_million": ("s", 1.0, "<=", "report, memory and summary of one million spans, one pass"),
+    "export.standard_over_slowest": ("ratio", 1.5, "<=", "standard set and Perfetto, one pass : its slowest member"),
     "perfetto.bytes_per_span": ("bytes", 32, "<=", "Perfetto trace, spans without arguments"),
     "perfetto.bytes_per_span_compressed": ("bytes", 10, "<=", "the same with packed packets"),
     "recording.bytes_per_span": ("bytes", 24, "<=", "recording file, spans without arguments"),
@@ -542,6 +545,7 @@ def exports(bench, state):
     for name in peers:
         bench.row(name, median(found[name]) * 1e9, "ns a span")
     other_exports(bench, small.recording, n_small, large.recording, n_large)
+    one_pass(bench)
 
 
 def other_exports(bench, small, n_small, large, n_large):
@@ -556,6 +560,28 @@ def other_exports(bench, small, n_small, large, n_large):
                   f"{peak / 1024:.0f} MiB resident; 10 million: {seconds:.1f} s, {rss / 1024:.0f} MiB")
         bench.values[f"export.{fmt}_rss_growth"] = rss / peak
         bench.values[f"export.{fmt}_s_per_million"] = per_span * 1e6
+
+
+def one_pass(bench):
+    """Several formats at once against each alone, of a server with arguments, memory, requests and flows."""
+    source, folder = os.path.join(bench.scratch, "server.clika"), os.path.join(bench.scratch, "one-pass")
+    spans = 1_000_000
+    quiet([compile_program("export_input.c", "export_input", "-D_GNU_SOURCE=",
+                           libs=[os.path.join(lib.BUILD, "libclika-prof.a"), "-lz", "-lm"]), source, str(spans)])
+    members = ("chrome", *REPORTS, "perfetto")
+    together, reports = ",".join(members), ",".join(REPORTS)
+    found = {formats: [] for formats in (*members, reports, together)}
+    for _ in range(EXPORT_ROUNDS):
+        for formats, seconds in found.items():
+            shutil.rmtree(folder, True)
+            seconds.append(timed([lib.TOOL, "export", source, "--format", formats, "-o", folder + "/"], os.devnull)[0])
+    shutil.rmtree(folder, True)
+    os.unlink(source)
+    for formats, seconds in found.items():
+        bench.row(f"a server's million spans to {formats}", median(seconds) / spans * 1e9, "ns a span")
+    bench.values["export.reports_s_per_million"] = median(found[reports]) / spans * 1e6
+    bench.values["export.standard_over_slowest"] = median(
+        found[together][i] / max(found[m][i] for m in members) for i in range(EXPORT_ROUNDS))
 
 
 def sizes(bench, recording, spans, trace):
