@@ -221,9 +221,24 @@ static void normalise_segments(char *text)
 	memmove(from, to, strlen(to) + 1);
 }
 
+/* What comes behind @before, up to @end, which stays. */
+static void cut(char *text, const char *before, char end)
+{
+	char *from = text, *to;
+
+	while ((from = strstr(from, before))) {
+		from += strlen(before);
+		to = strchr(from, end);
+		if (to)
+			memmove(from, to, strlen(to) + 1);
+	}
+}
+
 static void normalise(char *text)
 {
 	normalise_file_size(text);
+	cut(text, "\n\"recording\":{", '}');
+	cut(text, "\"evidence\":{\"segments\":", '}');
 	normalise_segments(text);
 }
 
@@ -248,6 +263,8 @@ static const struct {
 } outputs[] = {
 	{ "chrome", "chrome.json" },
 	{ "summary", "summary.txt" },
+	{ "report", "report.json" },
+	{ "memory", "memory_stats.json" },
 	{ "folded", "folded" },
 	{ "flamegraph", "flamegraph.svg" },
 	{ "speedscope", "speedscope.json" },

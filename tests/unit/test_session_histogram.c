@@ -128,6 +128,74 @@ static void values_may_come_in_any_order(void **state)
 	histogram__free(&b);
 }
 
+static void standard_deviation_is_that_of_a_sample(void **state)
+{
+	static const uint64_t v[] = { 2, 4, 4, 4, 5, 5, 7, 9 };
+	uint64_t far = 1ull << 50;
+	struct histogram h = { 0 }, g = { 0 };
+
+	(void)state;
+	add_all(&h, v, 1);
+	assert_int_equal(histogram__stddev(&h), 0);
+	add_all(&h, v + 1, 7);
+	assert_int_equal(histogram__stddev(&h), 2); /* 2.14 */
+	/* Far from zero, where squares of doubles would be all noise. */
+	assert_int_equal(histogram__add(&g, far - 30), 0);
+	assert_int_equal(histogram__add(&g, far), 0);
+	assert_int_equal(histogram__add(&g, far + 30), 0);
+	assert_int_equal(histogram__stddev(&g), 30);
+	histogram__free(&h);
+	histogram__free(&g);
+}
+
+static void merged_is_as_if_all_had_been_added_to_one(void **state)
+{
+	uint64_t a[] = { 5, 70, 1ull << 40 }, b[] = { 0, 1ull << 20, 33, UINT64_MAX };
+	struct histogram all = { 0 }, x = { 0 }, y = { 0 }, none = { 0 };
+	unsigned int permille;
+
+	(void)state;
+	add_all(&all, a, 3);
+	add_all(&all, b, 4);
+	add_all(&x, a, 3);
+	add_all(&y, b, 4);
+	assert_int_equal(histogram__merge(&x, &y), 0);
+	assert_int_equal(histogram__merge(&x, &none), 0);
+	assert_int_equal(histogram__merge(&none, &x), 0);
+	assert_int_equal(none.count, 7);
+	assert_int_equal(none.min, 0);
+	assert_int_equal(none.max, UINT64_MAX);
+	assert_true(none.sum == all.sum);
+	assert_true(none.squares == all.squares);
+	for (permille = 1; permille <= 1000; permille += 37)
+		assert_int_equal(histogram__quantile(&none, permille),
+				 histogram__quantile(&all, permille));
+	histogram__free(&all);
+	histogram__free(&x);
+	histogram__free(&y);
+	histogram__free(&none);
+}
+
+static void powers_of_two_hold_exactly_what_lies_in_them(void **state)
+{
+	uint64_t count[HISTOGRAM_POWERS], v;
+	struct histogram h = { 0 };
+	unsigned int k;
+
+	(void)state;
+	assert_int_equal(histogram__add(&h, 0), 0);
+	for (k = 1; k <= 64; k++) {
+		v = 1ull << (k - 1);
+		assert_int_equal(histogram__add(&h, v), 0);
+		assert_int_equal(histogram__add(&h, v | (v - 1)), 0);
+	}
+	histogram__powers(&h, count);
+	assert_int_equal(count[0], 1);
+	for (k = 1; k <= 64; k++)
+		assert_int_equal(count[k], 2);
+	histogram__free(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -136,6 +204,9 @@ int main(void)
 		cmocka_unit_test(quantiles_stay_within_one_percent_at_every_scale),
 		cmocka_unit_test(quantiles_follow_long_tails),
 		cmocka_unit_test(values_may_come_in_any_order),
+		cmocka_unit_test(standard_deviation_is_that_of_a_sample),
+		cmocka_unit_test(merged_is_as_if_all_had_been_added_to_one),
+		cmocka_unit_test(powers_of_two_hold_exactly_what_lies_in_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

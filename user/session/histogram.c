@@ -149,13 +149,17 @@ uint64_t histogram__mean(const struct histogram *h)
 
 uint64_t histogram__stddev(const struct histogram *h)
 {
-	long double n = (long double)h->count, mean, variance;
+	unsigned __int128 mean_part;
+	long double variance;
 
 	if (h->count < 2)
 		return 0;
-	mean = (long double)h->sum / n;
-	variance = ((long double)h->squares - mean * (long double)h->sum) / (n - 1);
-	return variance > 0 ? (uint64_t)(sqrtl(variance) + 0.5L) : 0;
+	/* As integers: of two great numbers that are near each other only they leave the rest. */
+	mean_part = (unsigned __int128)h->sum * h->sum / h->count;
+	if (h->squares <= mean_part)
+		return 0;
+	variance = (long double)(h->squares - mean_part) / (long double)(h->count - 1);
+	return (uint64_t)(sqrtl(variance) + 0.5L);
 }
 
 void histogram__powers(const struct histogram *h, uint64_t count[HISTOGRAM_POWERS])
