@@ -14,13 +14,20 @@ import threading
 
 import lib
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def path():
+    """Of a Chromium, "" when there is none."""
+    run = subprocess.run([os.path.join(lib.ROOT, "tools", "find-chromium.sh")], capture_output=True, text=True)
+    return run.stdout.strip()
+
+
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--remote-debugging-pipe"]
 
 
 class Browser:
-    def __init__(self, test, width=1280, height=900):
+    def __init__(self, width=1280, height=900):
         self.profile = tempfile.mkdtemp(prefix="clika-browser-")
         to_child, self._write = os.pipe()
         self._read, from_child = os.pipe()
@@ -31,7 +38,7 @@ class Browser:
             os.dup2(30, 3)
             os.dup2(31, 4)
 
-        self.proc = subprocess.Popen([CHROMIUM, *FLAGS, f"--user-data-dir={self.profile}",
+        self.proc = subprocess.Popen([path(), *FLAGS, f"--user-data-dir={self.profile}",
                                       f"--window-size={width},{height}", "about:blank"], preexec_fn=wire,
                                      pass_fds=(3, 4), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                      stderr=subprocess.DEVNULL, start_new_session=True)
@@ -43,7 +50,6 @@ class Browser:
         self.events = []
         self._closed = False
         threading.Thread(target=self._listen, daemon=True).start()
-        test.addCleanup(self.close) if hasattr(test, "addCleanup") else None
 
     def _listen(self):
         rest = b""
@@ -110,8 +116,8 @@ class Page:
 
     def __init__(self, browser, url, width=1280, height=900, dark=False):
         self.browser = browser
-        target = browser.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = browser.call("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(domain + ".enable")
         self.resize(width, height)
@@ -121,6 +127,9 @@ class Page:
 
     def call(self, method, **params):
         return self.browser.call(method, self.session, **params)
+
+    def close(self):
+        self.browser.call("Target.closeTarget", targetId=self.target)
 
     def resize(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)

@@ -629,46 +629,47 @@ static void assert_only_our_elements(const struct page *p)
 	}
 }
 
+/* A recording in which every text is @h. */
+static struct rec *hostile_recording(const char *h)
+{
+	char *text = (char *)(uintptr_t)h;
+	struct rec *b = rec__new();
+	uint32_t server = rec__process(b, 100, h), t = rec__thread(b, server, 100, h);
+	struct process_info *info = rec__process_info(b, server);
+	struct recording_meta *meta = rec__meta(b);
+	struct event *ev;
+	unsigned int k;
+
+	info->exe = info->cmdline = info->label = info->cgroup = info->container = text;
+	meta->targets = meta->command = meta->host = meta->kernel = meta->arch = text;
+	ev = rec__span(b, t, T0, 5000, h);
+	ev->cat = rec__id(b, h);
+	ev->src = rec__id(b, h);
+	rec__arg_str(b, h, h, (uint16_t)strlen(h));
+	for (k = EV_COUNTER_I64; k <= EV_RELEASE; k++) {
+		ev = rec__event(b, t, (uint8_t)k, T0 + 100 * k, h);
+		ev->id = 77;
+		ev->value = 100;
+		ev->pool = rec__id(b, h);
+	}
+	rec__event(b, t, EV_DEVICE_NAME, T0 + 4000, h);
+	rec__capture(b, T0, T0 + 5000, h);
+	rec__capture(b, T0 + 1000, T0 + 2000, h);
+	rec__warning(b, h, h);
+	rec__loss(b, LOSS_RING_FULL, 1, 0);
+	rec__loss_info(b, 0)->probe = text;
+	return b;
+}
+
 static void no_name_becomes_more_than_text(void **state)
 {
-	struct world *w = *state;
 	struct page p;
 	struct rec *b;
-	uint32_t server, t;
-	size_t i, k;
+	size_t i;
 
-	(void)w;
+	(void)state;
 	for (i = 0; i < ARRAY_SIZE(hostile); i++) {
-		const char *h = hostile[i];
-		struct event *ev;
-
-		b = rec__new();
-		server = rec__process(b, 100, h);
-		t = rec__thread(b, server, 100, h);
-		rec__process_info(b, server)->exe = (char *)(uintptr_t)h;
-		rec__process_info(b, server)->cmdline = (char *)(uintptr_t)h;
-		rec__process_info(b, server)->label = (char *)(uintptr_t)h;
-		rec__process_info(b, server)->cgroup = (char *)(uintptr_t)h;
-		rec__process_info(b, server)->container = (char *)(uintptr_t)h;
-		rec__meta(b)->targets = (char *)(uintptr_t)h;
-		rec__meta(b)->command = (char *)(uintptr_t)h;
-		rec__meta(b)->host = (char *)(uintptr_t)h;
-		rec__meta(b)->kernel = (char *)(uintptr_t)h;
-		ev = rec__span(b, t, T0, 5000, h);
-		ev->cat = rec__id(b, h);
-		ev->src = rec__id(b, h);
-		rec__arg_str(b, h, h, (uint16_t)strlen(h));
-		for (k = EV_COUNTER_I64; k <= EV_RELEASE; k++) {
-			ev = rec__event(b, t, (uint8_t)k, T0 + 100 * k, h);
-			ev->id = 77;
-			ev->value = 100;
-			ev->pool = rec__id(b, h);
-		}
-		rec__event(b, t, EV_DEVICE_NAME, T0 + 4000, h);
-		rec__capture(b, T0, T0 + 5000, h);
-		rec__warning(b, h, h);
-		rec__loss(b, LOSS_RING_FULL, 1, 0);
-		rec__loss_info(b, 0)->probe = (char *)(uintptr_t)h;
+		b = hostile_recording(hostile[i]);
 		p = page_of(b, NULL);
 		assert_only_our_elements(&p);
 		assert_int_equal(find(&p, op_name(&p, 1), 0)->dur, 5000);
@@ -903,9 +904,62 @@ static void counts_lanes_beyond_the_limit(void **state)
 	page__free(&p);
 }
 
+/* --- recordings for the tests in a browser --------------------------------------------------------------- */
+
+static void write_file(struct rec *b, const char *path)
+{
+	if (rec__write(b, path) != -1)
+		fail_msg("%s", path);
+	rec__free(b);
+}
+
+/* @n spans on four threads, three deep, with a few of everything else. */
+static struct rec *crowd_of(unsigned long n)
+{
+	static const char *const names[] = { "conv2d", "gemm", "softmax", "copy", "norm" };
+	struct rec *b = rec__new();
+	uint32_t server = rec__process(b, 4711, "bigserver"), t[4], x = 7, i, k;
+	uint64_t ts[4], at, dur;
+	char name[32];
+
+	for (i = 0; i < 4; i++) {
+		snprintf(name, sizeof(name), "worker %u", i);
+		t[i] = rec__thread(b, server, 4711 + i, name);
+		ts[i] = T0 + i * 777;
+	}
+	while (n) {
+		i = n / 6 % 4;
+		dur = 0;
+		for (k = 0; k < 5 && n > 1; k++, n--) {
+			x = x * 1664525 + 1013904223;
+			at = ts[i] + 100 + dur;
+			dur += 200 + (x >> 8) % 20000;
+			rec__span(b, t[i], at, ts[i] + dur - at, names[x >> 28 & 3]);
+		}
+		rec__span(b, t[i], ts[i], dur + 300, "batch");
+		rec__arg_u64(b, "size", x >> 20);
+		n--;
+		ts[i] += dur + 2000;
+	}
+	return b;
+}
+
+static int write_recording(const char *what, const char *path)
+{
+	if (!strncmp(what, "--hostile=", 10))
+		write_file(hostile_recording(hostile[strtoul(what + 10, NULL, 10) %
+						     ARRAY_SIZE(hostile)]),
+			   path);
+	else if (!strncmp(what, "--crowd=", 8))
+		write_file(crowd_of(strtoul(what + 8, NULL, 10)), path);
+	else
+		return 2;
+	return 0;
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(has_every_span_with_its_times_and_arguments),
@@ -928,5 +982,7 @@ int main(void)
 		TEST(counts_lanes_beyond_the_limit),
 	};
 
+	if (argc == 3)
+		return write_recording(argv[1], argv[2]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
