@@ -55,10 +55,13 @@ static int cover(struct histogram *h, unsigned int octave)
 int histogram__add(struct histogram *h, uint64_t value)
 {
 	unsigned int octave = octave_of(value);
-	int err = cover(h, octave);
+	int err;
 
-	if (err)
-		return err;
+	if (octave - h->first >= h->n) { /* also when it lies before the first */
+		err = cover(h, octave);
+		if (err)
+			return err;
+	}
 	h->buckets[(size_t)(octave - h->first) * SUB + bucket_of(value, octave)]++;
 	h->min = h->count && h->min < value ? h->min : value;
 	h->max = h->max > value ? h->max : value;
