@@ -19,7 +19,8 @@ static const struct cli_opt options[] = {
 	{ OPT_BY, "by", "TABLE",
 	  "op, type, thread, request, memory or capture\n"
 	  "(default: what was recorded, then op)" },
-	{ OPT_SORT, "sort", "COLUMN", "greatest first; -COLUMN: least first. Columns are below" },
+	{ OPT_SORT, "sort", "COLUMN",
+	  "greatest first, names from a to z; -COLUMN: turned round.\nColumns are below" },
 	{ OPT_FILTER, "filter", "GLOB", "rows whose name matches; sums stay those of all" },
 	{ OPT_TOP, "top", "N", "rows of a table (default: 30)" },
 	{ OPT_JSON, "json", NULL, "report.json, or with --by the rows of that part of it" },
@@ -30,7 +31,7 @@ static const struct cli_opt options[] = {
 };
 
 static const struct cli_help help = {
-	.usage = "RECORDING [--by TABLE] [--sort COLUMN] [--filter GLOB] [--json] [FILTERS]",
+	.usage = "RECORDING [--by TABLE] [--sort COLUMN] [--filter GLOB] [FILTERS]",
 	.about = "Shows where the time and the memory went; RECORDING is recording.clika or the "
 		 "folder that\n"
 		 "holds it. Columns that do not fit the terminal are left out, the one sorted by "

@@ -584,8 +584,9 @@ static int json(const struct diff *d, struct outfile *out)
 		json_row(&j, &d->rows[i]);
 	json__end_array(&j);
 	json__end_object(&j);
-	json__line(&j);
 	err = json__flush(&j);
+	if (!err)
+		err = outfile__write(out, "\n", 1);
 	json__free(&j);
 	return err;
 }

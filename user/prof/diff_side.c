@@ -198,6 +198,7 @@ static int from_recording(struct diff_side *side, const struct clika_view_opts *
 		goto out;
 	code = clika_recording__open(side->path, view, &r, &why);
 	if (code) {
+		code = code == -EINVAL ? -EBADMSG : code; /* the file is wrong, not the call */
 		error__set(err, code, "%s", why.msg);
 		goto out;
 	}

@@ -2,6 +2,8 @@
 /* Processes, threads and what is told about a recording as a whole. */
 #include "user/prof/merge.h"
 
+#include "user/recording/losses.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -261,24 +263,51 @@ static int add_loss(struct loss_sum **all, const struct loss_info *l)
 	return 0;
 }
 
+/* What a recorder lost as a whole; its rows may or may not say so. */
+static int add_wholes(struct loss_sum **all, const struct merge_input *in)
+{
+	struct loss_info l = { .process = UINT32_MAX, .cpu = -1 };
+	struct losses sum;
+	int err = 0;
+
+	losses__sum(&sum, in->r);
+	for (l.cause = 1; !err && l.cause < LOSS_CAUSE_COUNT; l.cause++) {
+		l.records = sum.records[l.cause];
+		l.at_most = sum.at_most[l.cause];
+		err = add_loss(all, &l);
+	}
+	return err;
+}
+
+static int add_losses(struct merge *m, struct loss_sum **all, const struct merge_input *in)
+{
+	struct loss_info l;
+	size_t i;
+	int err = add_wholes(all, in);
+
+	for (i = 0; !err && i < recording__n_losses(in->r); i++) {
+		l = *recording__loss(in->r, i);
+		if (l.process != UINT32_MAX)
+			l.process = l.process < recording__n_processes(in->r)
+					    ? in->process_of[l.process]
+					    : UINT32_MAX;
+		if (l.process == UINT32_MAX && !l.probe && l.cpu < 0 && l.cause < LOSS_CAUSE_COUNT)
+			continue; /* the whole */
+		if (l.cpu >= 0 && m->n_boots > 1)
+			continue; /* CPU 0 of two machines is not one */
+		err = add_loss(all, &l);
+	}
+	return err;
+}
+
 static int put_losses(struct merge *m)
 {
 	struct loss_sum *all = NULL, *s;
-	const struct merge_input *in;
-	struct loss_info l;
 	size_t i;
 	int err = 0;
 
-	for (in = m->in; !err && in < m->in + m->n; in++) {
-		for (i = 0; !err && i < recording__n_losses(in->r); i++) {
-			l = *recording__loss(in->r, i);
-			if (l.process != UINT32_MAX)
-				l.process = l.process < recording__n_processes(in->r)
-						    ? in->process_of[l.process]
-						    : UINT32_MAX;
-			err = add_loss(&all, &l);
-		}
-	}
+	for (i = 0; !err && i < m->n; i++)
+		err = add_losses(m, &all, &m->in[i]);
 	while ((s = all)) {
 		if (!err)
 			err = writer__loss(m->w, &s->l);
