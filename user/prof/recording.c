@@ -238,7 +238,7 @@ int clika_recording__export_fds(struct clika_recording *r, const char *const *fo
 	if (!code)
 		code = exporter__run(r->s, jobs, n, &e, &err);
 	else
-		for (size_t i = 0; i < made; i++)
+		for (size_t i = 0; jobs && i < made; i++)
 			outfile__abort(jobs[i].out);
 	free(jobs);
 	return error__give(error, &err, code);
