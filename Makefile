@@ -107,7 +107,7 @@ CLIENT := $(O)/libclika-client.a
 CLI := $(O)/clika-bpf-prof
 DIGITS := $(if $(DIGITS_SRCS),$(O)/digits $(O)/libdigits.so)
 
-.PHONY: all lib bpf bpf-arm64 tests tests-user fixtures deps deps-test deps-dev deps-bench demo check check-consumers check-headers check-layers \
+.PHONY: all lib bpf bpf-arm64 tests tests-user fixtures deps deps-test deps-dev deps-bench demo check check-consumers check-runtimes check-headers check-layers \
 	check-format check-tidy check-man format bench fuzz fuzzers install uninstall clean FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -324,6 +324,11 @@ check: deps-test
 check-consumers: deps-test
 	@$(MAKE) --no-print-directory all
 	@$(PYTHON) tools/run-tests.py --only consumers
+
+# The Python package on the newest PyTorch and ONNX Runtime: 5 GB from PyPI, then they stay in build/python.
+check-runtimes: deps-test
+	@$(MAKE) --no-print-directory all
+	@tools/python-tests.sh --runtimes
 
 check-layers:
 	@tools/check-layers.sh

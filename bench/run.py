@@ -58,6 +58,13 @@ GOALS = {
     "perfetto.bytes_per_span": ("bytes", 32, "<=", "Perfetto trace, spans without arguments"),
     "perfetto.bytes_per_span_compressed": ("bytes", 10, "<=", "the same with packed packets"),
     "recording.bytes_per_span": ("bytes", 24, "<=", "recording file, spans without arguments"),
+    "python.span_off_over_empty": ("ratio", 3.0, "<=", "Python span(), nobody records : empty context manager"),
+    "python.span_on_over_empty": ("ratio", 10.0, "<=", "Python span(), recorded : empty context manager"),
+    "python.span_over_record_function": ("ratio", 0.333, "<=", "Python span() : torch.profiler.record_function"),
+    "python.span_over_otel": ("ratio", 0.1, "<=", "Python span() : OpenTelemetry's"),
+    "python.start_capture_ms": ("ms", 50, "<=", "start_capture(), attached"),
+    "python.first_capture_ms": ("ms", 500, "<=", "start_capture(), the first time: attaches"),
+    "python.snapshot_100k_ms": ("ms", 150, "<=", "100,000 spans to Perfetto bytes, recording goes on"),
 }
 
 
@@ -604,6 +611,19 @@ def number(v):
     return f"{v:,.0f}" if float(v).is_integer() and abs(v) >= 100 else f"{v:,.3f}"
 
 
+def python(bench, state):
+    say("Python")
+    interpreter = quiet([os.path.join(lib.ROOT, "tools", "python-env.sh"), "--bench"], **lib.as_owner()).strip()
+    env = {**os.environ, "CLIKA_PROF_LOADER": lib.TOOL, "CLIKA_PROF_SOCKET": "/nonexistent",
+           "CLIKA_BENCH_ROUNDS": str(ROUNDS)}
+    told = json.loads(quiet([interpreter, os.path.join("bench", "python_spans.py")], cwd=ROOT, env=env))
+    bench.values.update(told["values"])
+    for row in told["rows"]:
+        bench.row(*row)
+    for peer in told["missing"]:
+        bench.absent(peer)
+
+
 def report(bench):
     print(f"\n{'measured':<52}{'median':>14}  {'unit':<10} range")
     for what, value, unit, note in bench.rows:
@@ -638,7 +658,8 @@ def main():
         os.mkdir(OUT)
         st = os.stat(lib.BUILD)
         os.chown(OUT, st.st_uid, st.st_gid)
-    steps = {"costs": costs, "load": load, "overload": overload, "exports": exports}
+    steps = {"costs": costs, "load": load, "overload": overload, "exports": exports,
+             "python": python}
     only = sys.argv[1:] or list(steps)
     bench, state = Bench(), {}
     try:

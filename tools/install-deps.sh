@@ -69,6 +69,9 @@ bench|cmd:uftrace|uftrace|a peer to measure against
 bench|cmd:lttng|lttng-tools|a peer to measure against
 bench|hdr:lttng/tracepoint.h|liblttng-ust-dev|a peer to measure against
 bench|cmd:babeltrace2|babeltrace2|a peer to measure against
+bench|sys:ensurepip|python3-venv|builds the Python package
+bench|glob:/usr/include/python3*/Python.h|python3-dev|builds the Python package
+bench|sys:torch|python3-torch|a peer to measure against
 "
 
 wanted=" build "

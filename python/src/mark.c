@@ -347,7 +347,10 @@ static PyObject *told_span(PyObject *module, PyObject *args)
 	(void)module;
 	if (!PyArg_ParseTuple(args, "UKK", &name, &begin, &end))
 		return NULL;
-	text = record__enabled() ? text__of(name) : NULL;
+	if (!record__enabled())
+		Py_RETURN_NONE;
+	mark__thread();
+	text = text__of(name);
 	if (text)
 		record__span(text->utf8, text->len, begin, end);
 	if (PyErr_Occurred())

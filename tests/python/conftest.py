@@ -16,6 +16,7 @@ import pytest
 
 ROOT = os.environ.get("CLIKA_TEST_ROOT") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TOOL = os.environ.get("CLIKA_TEST_TOOL") or os.path.join(ROOT, "build", "clika-bpf-prof")
+EXAMPLES = os.path.join(ROOT, "examples")
 SERVICE = os.environ.get("CLIKA_TEST_VIA") == "service"
 PATIENCE = 60
 

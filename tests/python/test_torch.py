@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch, as it comes: layers and operators, counted like torch.profiler counts them."""
+import collections
+import json
+import threading
+import warnings
+
+import pytest
+
+from clika_runtime.profiler import ProfileSession, instrument, span
+from conftest import counts, events
+
+try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import torch
+        import torch.profiler
+except ImportError:
+    pytest.skip("PyTorch is not installed (python3-torch)", allow_module_level=True)
+
+OPS = "libtorch_cpu*:at::_ops::*::call"
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(1, 4, 3)
+        self.layers = torch.nn.Sequential(torch.nn.Linear(144, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+        self.fail = False
+
+    def forward(self, x):
+        x = self.layers(self.conv(x).flatten(1))
+        if self.fail:
+            raise ValueError("inside")
+        return x
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    return Net().eval()
+
+
+X = torch.ones(2, 1, 8, 8)
+
+
+def profiled(run):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as p:
+        run()
+    return {e.key: e.count for e in p.key_averages() if e.key.startswith("aten::")}
+
+
+def test_layers_are_named_after_place_and_class(session, net):
+    with torch.no_grad(), instrument(net):
+        with session.start_capture():
+            for _ in range(5):
+                net(X)
+    assert counts(session) == {name: 5 for name in (
+        "Net", "conv (Conv2d)", "layers (Sequential)", "layers.0 (Linear)", "layers.1 (ReLU)", "layers.2 (Linear)")}
+    shapes = {e["name"]: e["args"]["input"] for e in events(session, "X")}
+    assert shapes["conv (Conv2d)"] == "2x1x8x8" and shapes["layers.2 (Linear)"] == "2x32"
+    assert "layers.2 (Linear)" in session.summary_text()
+
+
+def test_counts_of_layers_equal_torch_profilers(session, net):
+    def run():
+        for _ in range(7):
+            net(X)
+
+    with torch.no_grad():
+        theirs = profiled(run)
+        with instrument(net), session.start_capture():
+            run()
+    ours = counts(session)
+    assert sum(n for name, n in ours.items() if "Linear" in name) == theirs["aten::linear"] == 14
+    assert sum(n for name, n in ours.items() if "Conv2d" in name) == theirs["aten::conv2d"] == 7
+    assert sum(n for name, n in ours.items() if "ReLU" in name) == theirs["aten::relu"] == 7
+
+
+def test_counts_of_operators_equal_torch_profilers(net):
+    def run():
+        for _ in range(5):
+            net(X)
+
+    with torch.no_grad(), ProfileSession.with_options(probes=[OPS]) as s:
+        run()
+        theirs = profiled(run)
+        with s.start_capture():
+            run()
+        ours = collections.Counter()
+        for name, n in counts(s).items():
+            if name.startswith("at::_ops::"):
+                ours[name.split("::")[2]] += n
+    # An overload has its own function; torch.profiler counts all of one name together.
+    merged = collections.Counter()
+    for key, n in theirs.items():
+        merged[key.removeprefix("aten::")] += n
+    for name in ("linear", "addmm", "relu", "conv2d", "convolution", "clamp_min", "t"):
+        assert ours[name] == merged[name], (name, ours, merged)
+
+
+def test_exception_that_crosses_layers_is_the_users_and_breaks_no_stack(session, net):
+    with torch.no_grad(), instrument(net), session.start_capture():
+        net.fail = True
+        with pytest.raises(ValueError, match="inside"):
+            with span("around"):
+                net(X)
+        with pytest.raises(RuntimeError):
+            net.layers[0](torch.ones(3))
+        net.fail = False
+        with span("after"):
+            net(X)
+    seen = counts(session)
+    assert seen["Net"] == 2 and seen["layers.0 (Linear)"] == 3
+    spans = {e["name"]: e for e in events(session, "X")}
+    around, after = spans["around"], spans["after"]
+    assert around["ts"] + around["dur"] <= after["ts"]
+
+
+def test_results_are_the_same_bits(session, net):
+    with torch.no_grad():
+        alone = net(X)
+        with instrument(net), session.start_capture():
+            assert torch.equal(net(X), alone)
+        assert torch.equal(net(X), alone)
+
+
+def test_removing_leaves_the_model_as_it_was(session, net):
+    before = {n: dict(m.__dict__, _forward_hooks=len(m._forward_hooks), _forward_pre_hooks=len(m._forward_pre_hooks))
+              for n, m in net.named_modules()}
+    hooks = instrument(net)
+    hooks.remove()
+    hooks.remove()
+    assert all(not m._forward_hooks and not m._forward_pre_hooks for m in net.modules())
+    assert {n: len(m.__dict__) for n, m in net.named_modules()} == {n: len(d) for n, d in before.items()}
+    with session.start_capture():
+        net(X)
+    assert counts(session) == {}
+
+
+def test_depth_and_threads(session, net):
+    with torch.no_grad(), instrument(net, depth=1), session.start_capture():
+        threads = [threading.Thread(target=lambda: [net(X) for _ in range(20)]) for _ in range(3)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+    assert counts(session) == {"Net": 60, "conv (Conv2d)": 60, "layers (Sequential)": 60}
+
+
+def test_training_works_with_hooks(session, net):
+    net.train()
+    with instrument(net), session.start_capture():
+        with span("backward"):
+            net(X).sum().backward()
+    assert net.conv.weight.grad is not None and counts(session)["Net"] == 1
+
+
+def test_other_objects_are_refused():
+    for other in (None, 1, "model", torch.ones(1)):
+        with pytest.raises(TypeError, match="torch.nn.Module"):
+            instrument(other)
+
+
+def test_report_names_the_layers(session, net):
+    with torch.no_grad(), instrument(net), session.start_capture():
+        net(X)
+    assert "conv (Conv2d)" in json.dumps(session.report())
