@@ -6,7 +6,7 @@ const CHART = { width: 640, wide: 1240, left: 64, right: 14, top: 12, bottom: 26
 
 function chartFrame(height, label, wide) {
   const width = wide ? CHART.wide : CHART.width;
-  const svg = el('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label, class: 'chart' });
+  const svg = el('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label, class: wide ? 'chart broad' : 'chart' });
   return { svg, width, x0: CHART.left, x1: width - CHART.right, y0: CHART.top, y1: height - CHART.bottom };
 }
 

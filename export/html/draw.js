@@ -350,7 +350,10 @@ Object.assign(timeline, {
     }
     const { row, i } = h, out = [ops.label(row.op[i])];
     if (row.flags[i] & F.INSTANT) out.push(`instant at ${duration(row.start[i])}`);
-    else out.push(`${duration(row.end[i] - row.start[i])}, of its own ${this.own(h)}`, `from ${duration(row.start[i])}`);
+    else {
+      const own = streams.get(h.id).kind === 'thread' ? `, of its own ${this.own(h)}` : '';
+      out.push(duration(row.end[i] - row.start[i]) + own, `from ${duration(row.start[i])}`);
+    }
     for (const [key, value] of argsOf(row, i).slice(0, 6)) out.push(`${key} = ${value}`);
     return out;
   },
@@ -394,7 +397,7 @@ Object.assign(timeline, {
         el('button', { type: 'button', onclick: () => this.step(1) }, 'Next ›')),
       facts([
         ['Duration', instant ? 'an instant' : `${duration(row.end[i] - row.start[i])} (${count(row.end[i] - row.start[i])} ns)`],
-        ['Of its own', instant ? null : this.own(s)],
+        ['Of its own', instant || streams.get(s.id).kind !== 'thread' ? null : this.own(s)],
         ['Compared', o && !instant ? this.compare(row.end[i] - row.start[i], o) : null],
         ['Begins', exactTime(row.start[i])],
         ['On', nameOf(streamName(s.id))],
