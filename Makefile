@@ -358,6 +358,7 @@ install: $(if $(SUDO_UID),,all)
 	install -m 0755 $(CLI) $(DESTDIR)$(BINDIR)/
 	install -m 0644 $(STATIC) $(DESTDIR)$(LIBDIR)/
 	install -m 0755 $(SHARED) $(DESTDIR)$(LIBDIR)/
+	install -m 0644 $(CLIENT) $(DESTDIR)$(LIBDIR)/
 	ln -sf libclika-prof.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libclika-prof.so.$(SOVERSION)
 	ln -sf libclika-prof.so.$(SOVERSION) $(DESTDIR)$(LIBDIR)/libclika-prof.so
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
@@ -369,7 +370,7 @@ install: $(if $(SUDO_UID),,all)
 	install -m 0644 packaging/bash-completion $(DESTDIR)$(COMPDIR)/clika-bpf-prof
 
 uninstall:
-	rm -f $(DESTDIR)$(BINDIR)/clika-bpf-prof $(DESTDIR)$(LIBDIR)/libclika-prof.* \
+	rm -f $(DESTDIR)$(BINDIR)/clika-bpf-prof $(DESTDIR)$(LIBDIR)/libclika-prof.* $(DESTDIR)$(LIBDIR)/libclika-client.a \
 		$(DESTDIR)$(LIBDIR)/pkgconfig/libclika-prof.pc $(DESTDIR)$(COMPDIR)/clika-bpf-prof \
 		$(patsubst docs/man/%,$(DESTDIR)$(MANDIR)/man1/%,$(wildcard docs/man/*.1)) \
 		$(patsubst include/%,$(DESTDIR)$(INCLUDEDIR)/%,$(wildcard include/clika/*.h))

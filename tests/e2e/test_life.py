@@ -195,7 +195,8 @@ class FollowTest(lib.Case):
         target.send("spans 6")
         target.result()
         names = [n["name"] for n in recorder.stop().trace().metadata("process_name").values()]
-        self.assertEqual(sorted(n.split()[0] for n in names), ["exe", "obeys"])
+        # The whole machine is recorded: other processes may be there too.
+        self.assertLessEqual({"exe", "obeys"}, {n.split()[0] for n in names})
 
     def test_a_marked_program_executed_by_an_unmarked_one_is_recorded(self):
         script = f"exec {lib.fixture('obeys')}"

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -68,14 +70,30 @@ static int mkdir_as(const char *path, const struct owner *owner)
  */
 static int mkdir_and_give(const char *path, const struct owner *owner)
 {
+	struct open_how no_links = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+				     .resolve = RESOLVE_NO_SYMLINKS };
+	char parent[4096];
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
 	struct stat st;
-	int fd, err = 0;
+	int dir, fd, err = 0;
 
-	if (mkdir(path, 0700))
+	/* As root no link is followed on the way: somebody else may have put it there. */
+	snprintf(parent, sizeof(parent), "%.*s", slash ? (int)(slash - path) + 1 : 1,
+		 slash ? path : ".");
+	dir = (int)syscall(SYS_openat2, AT_FDCWD, parent, &no_links, sizeof(no_links));
+	if (dir < 0)
 		return -errno;
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
+	if (mkdirat(dir, name, 0700)) {
+		err = -errno;
+		close(dir);
+		return err;
+	}
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	err = fd < 0 ? -errno : 0;
+	close(dir);
+	if (err)
+		return err;
 	if (fstat(fd, &st) || st.st_uid != geteuid() || (st.st_mode & 0777) != 0700)
 		err = -EPERM;
 	else if (fchown(fd, owner->uid, owner->gid))
