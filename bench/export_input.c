@@ -121,9 +121,9 @@ static int write_all(struct load *l, uint64_t spans, uint64_t begin)
 	}
 	for (i = 0; i < WORKERS; i++)
 		begin = l->ts[i] > begin ? l->ts[i] : begin;
-	return writer__anchor(l->w, &(struct clock_anchor){ .boottime = begin,
-							    .realtime = 1700000000000000000ull +
-									begin });
+	return writer__anchor(l->w,
+			      &(struct clock_anchor){ .boottime = begin,
+						      .realtime = 1700000000000000000ull + begin });
 }
 
 int main(int argc, char **argv)

@@ -40,7 +40,8 @@ static PyType_Spec spec = {
 	.slots = slots,
 };
 
-static struct PyModuleDef module = { PyModuleDef_HEAD_INIT, .m_name = "python_empty", .m_size = -1 };
+static struct PyModuleDef module = { PyModuleDef_HEAD_INIT, .m_name = "python_empty",
+				     .m_size = -1 };
 
 PyMODINIT_FUNC PyInit_python_empty(void);
 PyMODINIT_FUNC PyInit_python_empty(void)

@@ -21,14 +21,11 @@ extern const struct exporter_ops exporter_csv;
 extern const struct exporter_ops exporter_html;
 
 const struct exporter_ops *const exporters[] = {
-	&exporter_chrome,     &exporter_perfetto,
-	&exporter_report,     &exporter_memory,
-	&exporter_summary,    &exporter_pprof,
-	&exporter_folded,     &exporter_flamegraph,
-	&exporter_speedscope, &exporter_firefox,
-	&exporter_kineto,     &exporter_otlp,
-	&exporter_csv,        &exporter_html,
-	NULL,
+	&exporter_chrome,  &exporter_perfetto,   &exporter_report,
+	&exporter_memory,  &exporter_summary,    &exporter_pprof,
+	&exporter_folded,  &exporter_flamegraph, &exporter_speedscope,
+	&exporter_firefox, &exporter_kineto,     &exporter_otlp,
+	&exporter_csv,     &exporter_html,       NULL,
 };
 
 void export_opts__init(struct export_opts *o)

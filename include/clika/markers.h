@@ -72,10 +72,10 @@ struct clika_buffer {
 	uint32_t depth;         /* open spans */
 	uint32_t announced;     /* of those, how many a BEGIN record has told */
 	uint32_t busy;          /* writer inside a record: a signal handler drops its own */
-	uint32_t dead;          /* 0: its thread lives; 3: it ends, all is handed over; 1: it has gone;
+	uint32_t dead;  /* 0: its thread lives; 3: it ends, all is handed over; 1: it has gone;
 				 * 2: a new thread takes the memory over (new born) */
-	uint64_t limit;         /* head may grow to here before the half is full; 0 = slow path */
-	char thread_name[64];   /* "" = none */
+	uint64_t limit; /* head may grow to here before the half is full; 0 = slow path */
+	char thread_name[64]; /* "" = none */
 	struct clika_open open[CLIKA_MAX_OPEN];
 	/* at data_offset: CLIKA_DATA_BYTES; byte n of the stream lies at n % CLIKA_DATA_BYTES */
 };
@@ -134,10 +134,10 @@ struct clika_rec {
 enum clika_arg_type { CLIKA_ARG_I64 = 1, CLIKA_ARG_U64 = 2, CLIKA_ARG_F64 = 3, CLIKA_ARG_STR = 4 };
 
 struct clika_rec_arg {
-	uint8_t type;     /* enum clika_arg_type */
-	uint8_t key_len;  /* bytes of a key made at run time, padded to 8, before the value; or 0 */
-	uint16_t len;     /* bytes of the value: a string's, padded to 8; a number's 8 */
-	int32_t key;      /* displacement to a literal, as in struct clika_rec; 0 with key_len */
+	uint8_t type;    /* enum clika_arg_type */
+	uint8_t key_len; /* bytes of a key made at run time, padded to 8, before the value; or 0 */
+	uint16_t len;    /* bytes of the value: a string's, padded to 8; a number's 8 */
+	int32_t key;     /* displacement to a literal, as in struct clika_rec; 0 with key_len */
 };
 
 /*

@@ -225,8 +225,8 @@ CLIKA_API const char *clika_schema__name(size_t i);
  */
 struct clika_report_opts {
 	size_t sz;
-	const char *by;     /* a table: clika_report__table(); NULL = what was recorded, operations */
-	const char *sort;   /* a column, greatest first: clika_report__column(); or "name"; "-" in
+	const char *by;   /* a table: clika_report__table(); NULL = what was recorded, operations */
+	const char *sort; /* a column, greatest first: clika_report__column(); or "name"; "-" in
 			     * front turns it round; NULL = the order of the table */
 	const char *filter; /* glob on the names of rows */
 	unsigned top;       /* rows; 0 = 30, in JSON all */

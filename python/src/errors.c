@@ -21,15 +21,18 @@ static const struct row rows[] = {
 	  "names\nwhat is missing and the one command that mends it.",
 	  &unavailable, &PyExc_ConnectionError },
 	{ PREFIX "LoaderLostError",
-	  "The loader has gone (ended, killed) or speaks another protocol. The session is over; what "
+	  "The loader has gone (ended, killed) or speaks another protocol. The session is over; "
+	  "what "
 	  "was\nsaved before, `saved` names it, is kept.",
 	  &lost, &PyExc_ConnectionError },
 	{ PREFIX "LoaderTimeoutError",
-	  "The loader did not answer in time. The session is given up, so that the process is not held "
+	  "The loader did not answer in time. The session is given up, so that the process is not "
+	  "held "
 	  "up\nagain; what was saved before is kept.",
 	  &timed_out, &PyExc_TimeoutError },
 	{ PREFIX "NotPermittedError",
-	  "This process or user may not do that: profile a process of another user, record the whole\n"
+	  "This process or user may not do that: profile a process of another user, record the "
+	  "whole\n"
 	  "machine, or use a session that belongs to the process this one was forked from.",
 	  &not_permitted, &PyExc_PermissionError },
 };
@@ -63,11 +66,12 @@ int errors__add(PyObject *module)
 
 	if (!dict)
 		return -1;
-	profiler_error = PyErr_NewExceptionWithDoc(
-		PREFIX "ProfilerError",
-		"Profiling could not do what was asked. `code` is the errno number or None, `saved` the\n"
-		"paths that this session had written before. The work that is profiled is unharmed.",
-		PyExc_RuntimeError, dict);
+	profiler_error = PyErr_NewExceptionWithDoc(PREFIX "ProfilerError",
+						   "Profiling could not do what was asked. `code` "
+						   "is the errno number or None, `saved` the\n"
+						   "paths that this session had written before. "
+						   "The work that is profiled is unharmed.",
+						   PyExc_RuntimeError, dict);
 	Py_DECREF(dict);
 	if (add(module, PREFIX "ProfilerError", profiler_error))
 		return -1;
@@ -81,11 +85,12 @@ int errors__add(PyObject *module)
 		if (add(module, rows[i].name, *rows[i].type))
 			return -1;
 	}
-	warning = PyErr_NewExceptionWithDoc(
-		PREFIX "ProfilerWarning",
-		"Something about profiling went wrong where an exception would harm the work that is\n"
-		"profiled: at the end of a `with` block, or when a capture was left to the collector.",
-		PyExc_RuntimeWarning, NULL);
+	warning = PyErr_NewExceptionWithDoc(PREFIX "ProfilerWarning",
+					    "Something about profiling went wrong where an "
+					    "exception would harm the work that is\n"
+					    "profiled: at the end of a `with` block, or when a "
+					    "capture was left to the collector.",
+					    PyExc_RuntimeWarning, NULL);
 	return add(module, PREFIX "ProfilerWarning", warning);
 }
 

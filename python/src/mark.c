@@ -151,7 +151,8 @@ void mark__thread(void)
 
 struct function {
 	const char *name, *usage;
-	const char *params[MAX_PARAMS]; /* those after the ones that must be there may be keywords */
+	const char
+		*params[MAX_PARAMS]; /* those after the ones that must be there may be keywords */
 	Py_ssize_t need;
 };
 
@@ -167,7 +168,8 @@ static int take(const struct function *f, PyObject *const *args, Py_ssize_t n, P
 		out[i] = i < n ? args[i] : NULL;
 	for (k = 0; k < n_keys && n <= most; k++) {
 		for (i = 0; i < most; i++)
-			if (!PyUnicode_CompareWithASCIIString(PyTuple_GetItem(keys, k), f->params[i]))
+			if (!PyUnicode_CompareWithASCIIString(PyTuple_GetItem(keys, k),
+							      f->params[i]))
 				break;
 		if (i == most || out[i])
 			break;
@@ -219,7 +221,9 @@ static PyObject *instant(PyObject *module, PyObject *const *args, Py_ssize_t n, 
 
 static PyObject *counter(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *keys)
 {
-	static const struct function f = { "counter", "counter(name, value)", { "name", "value" }, 2 };
+	static const struct function f = {
+		"counter", "counter(name, value)", { "name", "value" }, 2
+	};
 	struct record r = { .kind = CLIKA_REC_COUNTER_F64, .fixed = 1 };
 	PyObject *in[MAX_PARAMS];
 	int overflow = 1;
@@ -372,7 +376,8 @@ static PyMethodDef functions[] = {
 	{ "instant", FAST(instant), FLAGS,
 	  "instant($module, name, /, **args)\n--\n\nMark a moment. args as in span()." },
 	{ "counter", FAST(counter), FLAGS,
-	  "counter($module, name, value)\n--\n\nThe value of a counter from now on: int or float." },
+	  "counter($module, name, value)\n--\n\nThe value of a counter from now on: int or "
+	  "float." },
 	{ "memory_alloc", FAST(memory_alloc), FLAGS,
 	  "memory_alloc($module, address, size, device=0, pool='')\n--\n\n"
 	  "size bytes at address are in use from now on. device 0 is the host." },
@@ -384,14 +389,17 @@ static PyMethodDef functions[] = {
 	{ "memory_release", FAST(memory_release), FLAGS,
 	  "memory_release($module, address, device=0)\n--\n\nA caching pool gave a block back." },
 	{ "flow_out", FAST(flow_out), FLAGS,
-	  "flow_out($module, name, id)\n--\n\nWork is sent: what receives (name, id) is caused here." },
+	  "flow_out($module, name, id)\n--\n\nWork is sent: what receives (name, id) is caused "
+	  "here." },
 	{ "flow_step", FAST(flow_step), FLAGS,
 	  "flow_step($module, name, id)\n--\n\nThe work passes through here." },
 	{ "flow_in", FAST(flow_in), FLAGS,
-	  "flow_in($module, name, id)\n--\n\nThe work is received: mark it inside the span that does it." },
+	  "flow_in($module, name, id)\n--\n\nThe work is received: mark it inside the span that "
+	  "does it." },
 	{ "is_recording", is_recording, METH_NOARGS,
 	  "is_recording($module, /)\n--\n\nTrue while somebody records this process." },
-	{ "_told_span", told_span, METH_VARARGS, "_told_span(name, begin, end, /)\n--\n\nCLOCK_BOOTTIME ns." },
+	{ "_told_span", told_span, METH_VARARGS,
+	  "_told_span(name, begin, end, /)\n--\n\nCLOCK_BOOTTIME ns." },
 	{ "_set_thread_namer", set_thread_namer, METH_O, "_set_thread_namer(function, /)\n--\n\n" },
 	{ 0 },
 };

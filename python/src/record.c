@@ -35,8 +35,8 @@ static void plan(struct plan *p, const struct record *r)
 		if (r->args[i].type == CLIKA_ARG_STR) {
 			/* what is left, less what the arguments still to come need at least */
 			left = CLIKA_MAX_RECORD - p->bytes - later - 8 - clika__pad8(p->key_len[i]);
-			p->len[i] = r->args[i].len < CLIKA__MAX_STRING ? r->args[i].len :
-									 CLIKA__MAX_STRING;
+			p->len[i] = r->args[i].len < CLIKA__MAX_STRING ? r->args[i].len
+								       : CLIKA__MAX_STRING;
 			if (p->len[i] > left)
 				p->len[i] = (uint16_t)left;
 		}
@@ -67,7 +67,8 @@ static void write_record(struct clika_buffer *b, const struct record *r, const s
 	for (i = 0; i < r->nargs; i++) {
 		const struct record_arg *a = &r->args[i];
 
-		*(uint64_t *)to = a->type | (uint64_t)p->key_len[i] << 8 | (uint64_t)p->len[i] << 16;
+		*(uint64_t *)to = a->type | (uint64_t)p->key_len[i] << 8 |
+				  (uint64_t)p->len[i] << 16;
 		to = clika__put_bytes(to + 8, a->key, p->key_len[i]);
 		if (a->type == CLIKA_ARG_STR)
 			to = clika__put_bytes(to, (const char *)(uintptr_t)a->value, p->len[i]);

@@ -3,8 +3,7 @@
 #include "core.h"
 
 struct scope {
-	PyObject_HEAD
-	PyObject *session, *tag;
+	PyObject_HEAD PyObject *session, *tag;
 	int64_t id; /* 0 = ended */
 };
 
@@ -39,12 +38,14 @@ static int scope__end(struct scope *s, struct clika_client_error *err)
 	return id && s->session ? session__end_capture(s->session, id, err) : 0;
 }
 
-PyDoc_STRVAR(stop_doc,
-	     "stop($self, /)\n--\n\n"
-	     "End the capture; on any thread, and again without effect.\n\n"
-	     "What was marked before the call belongs to the capture. Work that the capture caused and\n"
-	     "that still runs belongs to it too: see ProfileSession.\n\n"
-	     "Raises LoaderLostError or LoaderTimeoutError when the loader has gone or does not answer.");
+PyDoc_STRVAR(
+	stop_doc,
+	"stop($self, /)\n--\n\n"
+	"End the capture; on any thread, and again without effect.\n\n"
+	"What was marked before the call belongs to the capture. Work that the capture caused and\n"
+	"that still runs belongs to it too: see ProfileSession.\n\n"
+	"Raises LoaderLostError or LoaderTimeoutError when the loader has gone or does not "
+	"answer.");
 
 static PyObject *stop(PyObject *self, PyObject *none)
 {
@@ -65,10 +66,11 @@ static PyObject *enter(PyObject *self, PyObject *none)
 	return self;
 }
 
-PyDoc_STRVAR(exit_doc,
-	     "__exit__($self, exc_type, exc, traceback, /)\n--\n\n"
-	     "End the capture. Never hides an exception of the block, and raises none of its own: when\n"
-	     "the loader has gone that is a ProfilerWarning.");
+PyDoc_STRVAR(
+	exit_doc,
+	"__exit__($self, exc_type, exc, traceback, /)\n--\n\n"
+	"End the capture. Never hides an exception of the block, and raises none of its own: when\n"
+	"the loader has gone that is a ProfilerWarning.");
 
 static PyObject *leave(PyObject *self, PyObject *args)
 {
@@ -188,14 +190,16 @@ static PyObject *no_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 	(void)type;
 	(void)args;
 	(void)kw;
-	PyErr_SetString(PyExc_TypeError, "a CaptureScope comes from ProfileSession.start_capture()");
+	PyErr_SetString(PyExc_TypeError,
+			"a CaptureScope comes from ProfileSession.start_capture()");
 	return NULL;
 }
 
 static PyType_Slot slots[] = {
 	{ Py_tp_doc,
 	  "A capture that has begun. It ends at the end of a `with` block, by stop(), or, with a\n"
-	  "ResourceWarning, when the last reference to it goes. Made by ProfileSession.start_capture()." },
+	  "ResourceWarning, when the last reference to it goes. Made by "
+	  "ProfileSession.start_capture()." },
 	/* Without one of its own it would inherit object's. */
 	{ Py_tp_new, SLOT(no_new) },
 	{ Py_tp_dealloc, SLOT(scope__dealloc) },

@@ -20,8 +20,7 @@ struct link { /* counted under the GIL */
 };
 
 struct session {
-	PyObject_HEAD
-	struct link *link; /* NULL: not started, or closed */
+	PyObject_HEAD struct link *link; /* NULL: not started, or closed */
 	pid_t owner;
 	bool started, closed;
 	pthread_mutex_t opening; /* one thread attaches, others wait for it, none with the GIL */
@@ -47,8 +46,7 @@ static void link__drop(struct link *l)
 	if (l->next)
 		l->next->at = l->at;
 	free(l);
-	Py_BEGIN_ALLOW_THREADS
-	clika_client__free(client);
+	Py_BEGIN_ALLOW_THREADS clika_client__free(client);
 	Py_END_ALLOW_THREADS
 }
 
@@ -141,7 +139,8 @@ static int hold_optional(struct session *s, PyObject *str, const char **out)
 	return *out ? 0 : -1;
 }
 
-PyDoc_STRVAR(configure_doc, "_configure(options, /)\n--\n\nSets what the session will be, from a complete dict. Before it starts, once.");
+PyDoc_STRVAR(configure_doc, "_configure(options, /)\n--\n\nSets what the session will be, from a "
+			    "complete dict. Before it starts, once.");
 
 static PyObject *configure(PyObject *self, PyObject *options)
 {
@@ -150,9 +149,10 @@ static PyObject *configure(PyObject *self, PyObject *options)
 	PyObject *argv, *probes, *usdts, *socket, *loader, *empty;
 	int target, pid, via, children, redact, flight, timeout_ms, ok;
 	unsigned long long ring, max;
-	static char *names[] = { "target",     "pid",        "argv",  "via",    "socket",
-				 "loader",     "children",   "probes", "usdts",  "redact",
-				 "ring_bytes", "max_bytes",  "flight_recorder", "timeout_ms", NULL };
+	static char *names[] = { "target",          "pid",        "argv",       "via",
+				 "socket",          "loader",     "children",   "probes",
+				 "usdts",           "redact",     "ring_bytes", "max_bytes",
+				 "flight_recorder", "timeout_ms", NULL };
 
 	if (s->started || s->argv || s->probes || s->usdts) {
 		PyErr_SetString(PyExc_RuntimeError, "the session has its options already");
@@ -266,7 +266,8 @@ static struct link *session__use(struct session *s)
 	return s->link;
 }
 
-PyDoc_STRVAR(check_doc, "_check()\n--\n\nRaises what a session that is closed, or another process', raises.");
+PyDoc_STRVAR(check_doc,
+	     "_check()\n--\n\nRaises what a session that is closed, or another process', raises.");
 
 static PyObject *check(PyObject *self, PyObject *none)
 {
@@ -290,18 +291,20 @@ static PyObject *open_session(PyObject *self, PyObject *none)
 		return NULL;
 	if (s->link)
 		Py_RETURN_NONE;
-	Py_BEGIN_ALLOW_THREADS
-	pthread_mutex_lock(&s->opening);
+	Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&s->opening);
 	if (!__atomic_load_n(&s->link, __ATOMIC_ACQUIRE))
 		ret = clika_client__new(&s->opts, &client, &err);
 	Py_END_ALLOW_THREADS
-	/* The lock is held: link is set by nobody else. */
-	if (client && s->closed) {
+		/* The lock is held: link is set by nobody else. */
+		if (client && s->closed)
+	{
 		clika_client__free(client);
 		ret = -EBADF;
 		strcpy(err.msg, "the session was closed meanwhile");
 		err.code = ret;
-	} else if (client) {
+	}
+	else if (client)
+	{
 		struct link *l = link__new(client);
 
 		if (l) {
@@ -318,7 +321,8 @@ static PyObject *open_session(PyObject *self, PyObject *none)
 	Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(close_doc, "_close()\n--\n\nEnds the session and gives up what was not saved. Twice is fine.");
+PyDoc_STRVAR(close_doc,
+	     "_close()\n--\n\nEnds the session and gives up what was not saved. Twice is fine.");
 
 static PyObject *close_session(PyObject *self, PyObject *none)
 {
@@ -358,10 +362,8 @@ static int64_t begin_capture(PyObject *self, PyObject *tag)
 	if (l) {
 		const char *text = PyBytes_AsString(utf8);
 
-		Py_BEGIN_ALLOW_THREADS
-		id = clika_client__capture_begin(l->client, text, &err);
-		Py_END_ALLOW_THREADS
-		link__drop(l);
+		Py_BEGIN_ALLOW_THREADS id = clika_client__capture_begin(l->client, text, &err);
+		Py_END_ALLOW_THREADS link__drop(l);
 		if (id <= 0)
 			errors__raise(&err);
 	}
@@ -378,7 +380,8 @@ static PyObject *begin(PyObject *self, PyObject *tag)
 	return id ? scope__new(self, tag, id) : NULL;
 }
 
-PyDoc_STRVAR(begin_last_doc, "_begin_last(tag, /)\n--\n\nBegins a capture that ends with the session.");
+PyDoc_STRVAR(begin_last_doc,
+	     "_begin_last(tag, /)\n--\n\nBegins a capture that ends with the session.");
 
 static PyObject *begin_last(PyObject *self, PyObject *tag)
 {
@@ -402,10 +405,8 @@ int session__end_capture(PyObject *self, int64_t id, struct clika_client_error *
 	if (session__is_over(self))
 		return 0;
 	l->uses++;
-	Py_BEGIN_ALLOW_THREADS
-	ret = clika_client__capture_end(l->client, id, err);
-	Py_END_ALLOW_THREADS
-	link__drop(l);
+	Py_BEGIN_ALLOW_THREADS ret = clika_client__capture_end(l->client, id, err);
+	Py_END_ALLOW_THREADS link__drop(l);
 	return ret;
 }
 
@@ -420,10 +421,8 @@ static PyObject *flush(PyObject *self, PyObject *none)
 	(void)none;
 	if (!l)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	ret = clika_client__flush(l->client, &err);
-	Py_END_ALLOW_THREADS
-	link__drop(l);
+	Py_BEGIN_ALLOW_THREADS ret = clika_client__flush(l->client, &err);
+	Py_END_ALLOW_THREADS link__drop(l);
 	if (ret)
 		return errors__raise(&err);
 	Py_RETURN_NONE;
@@ -469,10 +468,9 @@ static PyObject *export_fds(PyObject *self, PyObject *args)
 	if (have == n)
 		l = session__use((struct session *)self);
 	if (l) {
-		Py_BEGIN_ALLOW_THREADS
-		ret = clika_client__export_view(l->client, formats, fds, (size_t)n, &view, &err);
-		Py_END_ALLOW_THREADS
-		link__drop(l);
+		Py_BEGIN_ALLOW_THREADS ret =
+			clika_client__export_view(l->client, formats, fds, (size_t)n, &view, &err);
+		Py_END_ALLOW_THREADS link__drop(l);
 	}
 	while (have)
 		Py_DECREF(held[--have]);
@@ -496,10 +494,9 @@ static PyObject *export_bytes(PyObject *self, PyObject *format)
 	int ret;
 
 	if (l) {
-		Py_BEGIN_ALLOW_THREADS
-		ret = clika_client__export_mem(l->client, text, &data, &len, &err);
-		Py_END_ALLOW_THREADS
-		link__drop(l);
+		Py_BEGIN_ALLOW_THREADS ret =
+			clika_client__export_mem(l->client, text, &data, &len, &err);
+		Py_END_ALLOW_THREADS link__drop(l);
 		out = ret ? errors__raise(&err) : PyBytes_FromStringAndSize(data, (Py_ssize_t)len);
 		free(data);
 	}
@@ -507,7 +504,8 @@ static PyObject *export_bytes(PyObject *self, PyObject *format)
 	return out;
 }
 
-PyDoc_STRVAR(stats_doc, "_stats()\n--\n\nCounts so far, as a dict; times in nanoseconds, sizes in bytes.");
+PyDoc_STRVAR(stats_doc,
+	     "_stats()\n--\n\nCounts so far, as a dict; times in nanoseconds, sizes in bytes.");
 
 static PyObject *stats(PyObject *self, PyObject *none)
 {
@@ -519,21 +517,19 @@ static PyObject *stats(PyObject *self, PyObject *none)
 	(void)none;
 	if (!l)
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	ret = clika_client__stats(l->client, &st, &err);
-	Py_END_ALLOW_THREADS
-	link__drop(l);
+	Py_BEGIN_ALLOW_THREADS ret = clika_client__stats(l->client, &st, &err);
+	Py_END_ALLOW_THREADS link__drop(l);
 	if (ret)
 		return errors__raise(&err);
 #define U64(v) (unsigned long long)(v)
-	return Py_BuildValue(
-		"{sK sK sK sK sK sK sK sI sI sI sI sN sN si sN}", "elapsed_ns", U64(st.elapsed_ns),
-		"records", U64(st.records), "spans", U64(st.spans), "lost", U64(st.lost), "filtered",
-		U64(st.filtered), "unknown_at_most", U64(st.unknown_at_most), "file_bytes",
-		U64(st.file_bytes), "processes", st.processes, "threads", st.threads,
-		"captures_open", st.captures_open, "targets_alive", st.targets_alive, "ended",
-		PyBool_FromLong(st.ended), "full", PyBool_FromLong(st.full), "command_status",
-		st.command_status, "private_loader", PyBool_FromLong(st.private_loader));
+	return Py_BuildValue("{sK sK sK sK sK sK sK sI sI sI sI sN sN si sN}", "elapsed_ns",
+			     U64(st.elapsed_ns), "records", U64(st.records), "spans", U64(st.spans),
+			     "lost", U64(st.lost), "filtered", U64(st.filtered), "unknown_at_most",
+			     U64(st.unknown_at_most), "file_bytes", U64(st.file_bytes), "processes",
+			     st.processes, "threads", st.threads, "captures_open", st.captures_open,
+			     "targets_alive", st.targets_alive, "ended", PyBool_FromLong(st.ended),
+			     "full", PyBool_FromLong(st.full), "command_status", st.command_status,
+			     "private_loader", PyBool_FromLong(st.private_loader));
 #undef U64
 }
 
@@ -567,12 +563,13 @@ static PyObject *get_alive(PyObject *self, void *unused)
 }
 
 static PyGetSetDef attributes[] = {
-	{ "started", get_started, NULL, "True once the first capture has attached the session.", NULL },
+	{ "started", get_started, NULL, "True once the first capture has attached the session.",
+	  NULL },
 	{ "closed", get_closed, NULL, "True after close().", NULL },
-	{ "detached", get_detached, NULL, "True in a process forked from the one that made the session.",
-	  NULL },
-	{ "alive", get_alive, NULL, "True while the session is started and its loader is there. Never waits.",
-	  NULL },
+	{ "detached", get_detached, NULL,
+	  "True in a process forked from the one that made the session.", NULL },
+	{ "alive", get_alive, NULL,
+	  "True while the session is started and its loader is there. Never waits.", NULL },
 	{ 0 },
 };
 
@@ -591,7 +588,8 @@ static PyMethodDef methods[] = {
 };
 
 static PyType_Slot slots[] = {
-	{ Py_tp_doc, "One session of the loader. clika_runtime.profiler.ProfileSession builds on it." },
+	{ Py_tp_doc,
+	  "One session of the loader. clika_runtime.profiler.ProfileSession builds on it." },
 	{ Py_tp_new, SLOT(session__new) },
 	{ Py_tp_dealloc, SLOT(session__dealloc) },
 	{ Py_tp_methods, methods },
@@ -607,8 +605,10 @@ static PyType_Spec spec = {
 };
 
 static PyMethodDef functions[] = {
-	{ "_after_fork", after_fork, METH_NOARGS, "Lets go of connections that a forked child inherited." },
-	{ "_shut_down", shut_down, METH_NOARGS, "From here on nothing waits for a loader any more." },
+	{ "_after_fork", after_fork, METH_NOARGS,
+	  "Lets go of connections that a forked child inherited." },
+	{ "_shut_down", shut_down, METH_NOARGS,
+	  "From here on nothing waits for a loader any more." },
 	{ 0 },
 };
 

@@ -17,8 +17,7 @@ struct open_span {
 };
 
 struct span {
-	PyObject_HEAD
-	PyObject *name, *keys; /* keys: tuple of str, or NULL */
+	PyObject_HEAD PyObject *name, *keys; /* keys: tuple of str, or NULL */
 	PyObject *values[CLIKA_MAX_ARGS];
 	uint32_t n, n_open;
 	struct open_span last; /* the newest; older ones lie in @more */
@@ -199,8 +198,7 @@ static PyObject *leave(PyObject *self, PyObject *const *args, Py_ssize_t n)
 /* --- async with: what is awaited is ready ---------------------------------------------------------- */
 
 struct ready {
-	PyObject_HEAD
-	PyObject *value;
+	PyObject_HEAD PyObject *value;
 };
 
 static PyObject *ready__new(PyObject *value)
@@ -367,8 +365,9 @@ static PyObject *span__new(PyObject *module, PyObject *const *args, Py_ssize_t n
 
 	(void)module;
 	if (n != 1 || !PyUnicode_Check(args[0])) {
-		PyErr_SetString(PyExc_TypeError,
-				"span(name, **args): name is a str and the only positional argument");
+		PyErr_SetString(
+			PyExc_TypeError,
+			"span(name, **args): name is a str and the only positional argument");
 		return NULL;
 	}
 	if (n_keys > (Py_ssize_t)CLIKA_MAX_ARGS) {
@@ -432,7 +431,8 @@ static PyMethodDef methods[] = {
 	{ "__enter__", enter, METH_NOARGS, "__enter__($self, /)\n--\n\nBegin the span." },
 	{ "__exit__", FAST(leave), METH_FASTCALL,
 	  "__exit__($self, exc_type, exc, traceback, /)\n--\n\nEnd the span." },
-	{ "__aenter__", async_enter, METH_NOARGS, "__aenter__($self, /)\n--\n\nBegin an async span." },
+	{ "__aenter__", async_enter, METH_NOARGS,
+	  "__aenter__($self, /)\n--\n\nBegin an async span." },
 	{ "__aexit__", FAST(async_leave), METH_FASTCALL,
 	  "__aexit__($self, exc_type, exc, traceback, /)\n--\n\nEnd the async span." },
 	{ 0 },
@@ -465,26 +465,31 @@ static PyType_Spec spec = {
 	.slots = slots,
 };
 
-PyDoc_STRVAR(
-	span_doc,
-	"span($module, name, /, **args)\n--\n\n"
-	"Mark a stretch of work; costs a fraction of a microsecond while nobody records.\n\n"
-	"    with span(\"decode\", batch=8):\n"
-	"        ...\n\n"
-	"    @span(\"tokenize\")\n"
-	"    def tokenize(text): ...\n\n"
-	"Also for coroutines (`async with`, `async def`) and generators. In an asyncio task, and around\n"
-	"what may be suspended, the span is an async span on a lane of its own; elsewhere it nests on\n"
-	"its thread. args, at most 8, are shown with the span: int, float, bool or str; anything else as\n"
-	"str() gives it, and only while somebody records. Names are cut at 255 bytes.");
+PyDoc_STRVAR(span_doc,
+	     "span($module, name, /, **args)\n--\n\n"
+	     "Mark a stretch of work; costs a fraction of a microsecond while nobody records.\n\n"
+	     "    with span(\"decode\", batch=8):\n"
+	     "        ...\n\n"
+	     "    @span(\"tokenize\")\n"
+	     "    def tokenize(text): ...\n\n"
+	     "Also for coroutines (`async with`, `async def`) and generators. In an asyncio task, "
+	     "and around\n"
+	     "what may be suspended, the span is an async span on a lane of its own; elsewhere it "
+	     "nests on\n"
+	     "its thread. args, at most 8, are shown with the span: int, float, bool or str; "
+	     "anything else as\n"
+	     "str() gives it, and only while somebody records. Names are cut at 255 bytes.");
 
 static PyMethodDef functions[] = {
 	{ "span", FAST(span__new), METH_FASTCALL | METH_KEYWORDS, span_doc },
-	{ "_begin", begin_token, METH_O, "_begin(span, /)\n--\n\nToken of a thread's span, 0 = not begun." },
+	{ "_begin", begin_token, METH_O,
+	  "_begin(span, /)\n--\n\nToken of a thread's span, 0 = not begun." },
 	{ "_end", end_token, METH_O, "_end(token, /)\n--\n\nEnds it." },
-	{ "_begin_async", begin_id, METH_O, "_begin_async(span, /)\n--\n\nId of an async span, 0 = not begun." },
+	{ "_begin_async", begin_id, METH_O,
+	  "_begin_async(span, /)\n--\n\nId of an async span, 0 = not begun." },
 	{ "_end_async", FAST(end_id), METH_FASTCALL, "_end_async(span, id, /)\n--\n\nEnds it." },
-	{ "_set_decorator", set_decorator, METH_O, "_set_decorator(function, /)\n--\n\nWhat wraps functions." },
+	{ "_set_decorator", set_decorator, METH_O,
+	  "_set_decorator(function, /)\n--\n\nWhat wraps functions." },
 	{ 0 },
 };
 

@@ -947,8 +947,8 @@ static struct rec *crowd_of(unsigned long n)
 static int write_recording(const char *what, const char *path)
 {
 	if (!strncmp(what, "--hostile=", 10))
-		write_file(hostile_recording(hostile[strtoul(what + 10, NULL, 10) %
-						     ARRAY_SIZE(hostile)]),
+		write_file(hostile_recording(
+				   hostile[strtoul(what + 10, NULL, 10) % ARRAY_SIZE(hostile)]),
 			   path);
 	else if (!strncmp(what, "--crowd=", 8))
 		write_file(crowd_of(strtoul(what + 8, NULL, 10)), path);
