@@ -345,37 +345,41 @@ static bool wants_files(const struct export *e)
 	return e->formats && !(e->push && !e->output && !strcmp(e->formats, "otlp"));
 }
 
-static int run(int argc, char **argv)
+static int run_export(struct export *e)
 {
-	struct export e = { 0 };
 	struct clika_prof_error err = { 0 };
 	struct clika_recording *r = NULL;
 	char source[4096];
+	int rc = EXIT_OK;
+
+	recording__path(e->recording, source, sizeof(source));
+	if (clika_recording__open(source, &e->view, &r, &err)) {
+		say_error("%s", err.msg);
+		return EXIT_FAILED;
+	}
+	if (wants_files(e))
+		rc = e->output && !strcmp(e->output, "-") ? to_stdout(e, r)
+							  : to_files(e, r, source);
+	if (!rc && e->push)
+		rc = push(e, r);
+	if (!rc && recording__tell_incomplete(r))
+		rc = EXIT_INCOMPLETE;
+	clika_recording__close(r);
+	return rc;
+}
+
+static int run(int argc, char **argv)
+{
+	struct export e = { 0 };
 	int rc;
 
 	e.view.sz = sizeof(e.view);
 	clika_export_opts__init(&e.opts);
 	rc = parse(&e, argc, argv);
-	if (rc)
-		return rc < 0 ? EXIT_OK : rc;
-
-	recording__path(e.recording, source, sizeof(source));
-	if (clika_recording__open(source, &e.view, &r, &err)) {
-		say_error("%s", err.msg);
-		return EXIT_FAILED;
-	}
-	rc = EXIT_OK;
-	if (wants_files(&e))
-		rc = e.output && !strcmp(e.output, "-") ? to_stdout(&e, r)
-							: to_files(&e, r, source);
-	if (!rc && e.push)
-		rc = push(&e, r);
-	if (!rc && recording__tell_incomplete(r))
-		rc = EXIT_INCOMPLETE;
-	clika_recording__close(r);
+	rc = rc ? rc : run_export(&e);
 	free(e.headers.s);
 	free(e.header_text);
-	return rc;
+	return rc < 0 ? EXIT_OK : rc;
 }
 
 const struct cli_verb verb_export = {

@@ -398,7 +398,7 @@ static int put_rows(struct buf *b, const struct view_table *t, const struct clik
 		else
 			cJSON_Delete(row->tree);
 	}
-	if (key || by.column == -2)
+	if (used && (key || by.column == -2))
 		qsort_r(rows, used, sizeof(*rows), by_json, &by);
 	buf__printf(b, "[");
 	for (i = 0; i < used; i++) {
