@@ -15,9 +15,11 @@ void keep__free(struct keep *k)
 {
 	size_t i, o;
 
-	for (i = 0; k->streams && i < k->n; i++)
-		for (o = 0; o < KEEP_OCTAVES; o++)
+	for (i = 0; k->streams && i < k->n; i++) {
+		for (o = 0; k->streams[i].bytes && o < KEEP_OCTAVES; o++)
 			free(k->streams[i].bytes[o]);
+		free(k->streams[i].bytes);
+	}
 	free(k->streams);
 	*k = (struct keep){ 0 };
 }
@@ -43,6 +45,11 @@ int keep__admit(struct keep *k, size_t stream, uint32_t class, size_t bytes)
 {
 	struct keep_stream *s = &k->streams[stream];
 
+	if (!s->bytes) {
+		s->bytes = calloc(KEEP_OCTAVES, sizeof(*s->bytes));
+		if (!s->bytes)
+			return -ENOMEM;
+	}
 	if (!s->bytes[class / 16]) {
 		s->bytes[class / 16] = calloc(16, sizeof(**s->bytes));
 		if (!s->bytes[class / 16])
@@ -61,9 +68,13 @@ int keep__admit(struct keep *k, size_t stream, uint32_t class, size_t bytes)
 /* How much each stream may have at most, so that all together fill the room. */
 static uint64_t share_of(const struct keep *k, uint64_t room)
 {
-	uint64_t lo = 0, hi = room, mid, sum;
+	uint64_t lo = 0, hi = room, mid, sum = 0;
 	size_t i;
 
+	for (i = 0; i < k->n; i++)
+		sum += k->streams[i].all;
+	if (sum <= room)
+		return room;
 	while (lo < hi) {
 		mid = lo + (hi - lo + 1) / 2;
 		for (sum = 0, i = 0; i < k->n; i++)

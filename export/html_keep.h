@@ -15,7 +15,7 @@
 #define KEEP_CLASSES (KEEP_OCTAVES * 16)
 
 struct keep_stream {
-	uint64_t *bytes[KEEP_OCTAVES]; /* of all records, by class; NULL: none of the octave */
+	uint64_t **bytes; /* of all records, by octave and class; NULL: none of the octave */
 	uint64_t all;
 	uint32_t least; /* class of the shortest that are kept */
 };
