@@ -383,6 +383,14 @@ class Result:
     def __init__(self, recorder):
         self.recorder = recorder
         self.dir = recorder.dir
+        self.check_reports()
+
+    def check_reports(self):
+        """Each JSON report that a test makes fits its schema (very large ones are left to the test itself)."""
+        import schemas
+        for path in map(self.path, schemas.FILES):
+            if os.path.exists(path) and os.path.getsize(path) < 1 << 20:
+                schemas.check(path)
 
     def path(self, name):
         return os.path.join(self.dir, name)
