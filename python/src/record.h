@@ -30,13 +30,13 @@ struct record {
 	const struct record_arg *args;
 };
 
-extern clika_token record__span_begin(const char *name, uint32_t len, uint32_t nargs,
+clika_token record__span_begin(const char *name, uint32_t len, uint32_t nargs,
 				      const struct record_arg *args);
-extern void record__span_end(clika_token token);
-extern void record__emit(const struct record *r);
+void record__span_end(clika_token token);
+void record__emit(const struct record *r);
 /* A span that has ended, between two moments of CLOCK_BOOTTIME. */
-extern void record__span(const char *name, uint32_t len, uint64_t begin, uint64_t end);
-extern void record__thread_name(const char *name);
-extern bool record__enabled(void);
+void record__span(const char *name, uint32_t len, uint64_t begin, uint64_t end);
+void record__thread_name(const char *name);
+bool record__enabled(void);
 
 #endif

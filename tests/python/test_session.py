@@ -469,6 +469,26 @@ def test_interpreter_runs_on_while_a_snapshot_waits(session):
     assert during >= 3
 
 
+def test_long_export_holds_up_no_capture(session):
+    r, w = os.pipe()  # an export into a pipe that nobody reads yet is as slow as one can be
+    with session.start_capture():
+        work("x", 20_000)
+    done = []
+    t = threading.Thread(target=lambda: done.append(session._export(("chrome",), (w,), None, 0)))
+    t.start()
+    data = os.read(r, 1)
+    for _ in range(20):
+        session.start_capture().stop()
+    assert session.stats()["captures_open"] == 0 and not done
+    reader = threading.Thread(target=lambda: [None for _ in iter(lambda: os.read(r, 1 << 20), b"")])
+    reader.start()
+    t.join()
+    os.close(w)
+    reader.join()
+    os.close(r)
+    assert data and done == [None]
+
+
 # ---- schedule, flight recorder, other targets ------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "user/client/loader.h"
@@ -24,8 +25,26 @@
 #define NEW_TIMEOUT_MS 30000
 #define EXPORT_TIMEOUT_MS 600000
 
+/* A request on its way. Lies on the stack of the thread that waits for the answer. */
+struct request {
+	struct request *next;
+	uint32_t seq;
+	bool done;
+	int ret;               /* nothing came: why */
+	struct proto_header h; /* of the answer */
+	struct buf answer;
+};
+
+/*
+ * Several threads may wait at once, so that a long export holds up no capture. One of them
+ * receives for all; when it has its own answer, another takes over.
+ */
 struct clika_client {
-	pthread_mutex_t lock;
+	pthread_mutex_t lock;   /* of everything below; not held while waiting */
+	pthread_cond_t changed; /* an answer came, or nobody receives */
+	struct request *waiting;
+	bool receiving;
+	pthread_mutex_t exporting; /* the loader writes one export at a time; taken before lock */
 	int sock;
 	uint32_t seq;
 	int timeout_ms;
@@ -56,9 +75,8 @@ static int fail(struct clika_client_error *err, int code, const char *fmt, ...)
 	return code;
 }
 
-static int lost_loader(struct clika_client *c, int code, struct clika_client_error *err)
+static int lost_loader(int code, struct clika_client_error *err)
 {
-	c->gone = true;
 	if (code == -ETIMEDOUT)
 		return fail(err, code,
 			    "the loader does not answer; the session is given up, what was "
@@ -67,58 +85,151 @@ static int lost_loader(struct clika_client *c, int code, struct clika_client_err
 		    code == -EBADMSG ? " (it does not speak this protocol)" : "");
 }
 
-/* One request and its answer. The payload of the answer stays in c->in until the next call. */
-static int call_locked(struct clika_client *c, enum proto_request type, const struct buf *payload,
-		       const int *fds, size_t n_fds, int timeout_ms, struct clika_client_error *err)
+/* Nothing will come any more: for whoever waits, and for all later calls. */
+static void give_up(struct clika_client *c, int code)
 {
-	struct proto_header h = { .type = type, .seq = ++c->seq };
+	c->gone = true;
+	for (struct request *r = c->waiting; r; r = r->next) {
+		if (!r->done)
+			r->ret = code;
+		r->done = true;
+	}
+	/* Wakes the thread that receives. */
+	shutdown(c->sock, SHUT_RDWR);
+	pthread_cond_broadcast(&c->changed);
+}
+
+/* An answer to a call that was given up earlier is passed over. */
+static void deliver(struct clika_client *c)
+{
+	for (struct request *r = c->waiting; r; r = r->next) {
+		if (r->seq != c->in.h.seq || r->done)
+			continue;
+		r->h = c->in.h;
+		buf__append(&r->answer, c->in.payload, c->in.payload_len);
+		r->done = true;
+	}
+	proto_message__close_fds(&c->in);
+}
+
+static void wait_for_change(struct clika_client *c, uint64_t deadline)
+{
+	uint64_t now = clock__boottime_ns(), left = deadline > now ? deadline - now : 0;
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	left += (uint64_t)ts.tv_nsec;
+	ts.tv_sec += (time_t)(left / NSEC_PER_SEC);
+	ts.tv_nsec = (long)(left % NSEC_PER_SEC);
+	pthread_cond_timedwait(&c->changed, &c->lock, &ts);
+}
+
+/* Until @r is done. The lock is held, and given up while waiting. */
+static void wait_for_answer(struct clika_client *c, struct request *r, uint64_t deadline)
+{
+	int ret;
+
+	while (!r->done) {
+		if (clock__boottime_ns() >= deadline) {
+			give_up(c, -ETIMEDOUT);
+		} else if (c->receiving) {
+			wait_for_change(c, deadline);
+		} else {
+			c->receiving = true;
+			pthread_mutex_unlock(&c->lock);
+			ret = proto__receive(c->sock, &c->in, deadline);
+			pthread_mutex_lock(&c->lock);
+			c->receiving = false;
+			if (ret)
+				give_up(c, ret);
+			else
+				deliver(c);
+			pthread_cond_broadcast(&c->changed);
+		}
+	}
+}
+
+static int exchange(struct clika_client *c, struct request *r, enum proto_request type,
+		    const struct buf *payload, const int *fds, size_t n_fds, int timeout_ms)
+{
+	struct proto_header h = { .type = type };
 	uint64_t deadline = clock__boottime_ns() + (uint64_t)timeout_ms * NSEC_PER_MSEC;
+	struct request **at;
+	int ret;
+
+	pthread_mutex_lock(&c->lock);
+	if (c->gone) {
+		pthread_mutex_unlock(&c->lock);
+		return -EPIPE;
+	}
+	h.seq = r->seq = ++c->seq;
+	ret = proto__send(c->sock, &h, payload, fds, n_fds, deadline);
+	/* A loader that refuses says why before it closes. */
+	if (ret == -EPIPE)
+		ret = 0;
+	if (!ret) {
+		r->next = c->waiting;
+		c->waiting = r;
+		wait_for_answer(c, r, deadline);
+		for (at = &c->waiting; *at != r; at = &(*at)->next)
+			;
+		*at = r->next;
+		ret = r->ret;
+		if (!ret && (r->h.code > 0 || r->h.code < -4095)) {
+			ret = -EBADMSG;
+			give_up(c, ret);
+		}
+	} else if (ret != -EMSGSIZE && ret != -ENOMEM) {
+		give_up(c, ret);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return ret;
+}
+
+/* One request and its answer, whose payload goes to @answer (may be NULL). */
+static int call(struct clika_client *c, enum proto_request type, const struct buf *payload,
+		const int *fds, size_t n_fds, int timeout_ms, struct buf *answer,
+		struct clika_client_error *err)
+{
+	struct request r = { 0 };
 	struct cursor cur;
 	char *why;
 	int ret;
 
+	/* Before any lock: a forked child may have copied one that is held. */
 	if (c->owner != getpid())
 		return fail(err, -EPERM,
 			    "this session belongs to the process that made it (pid %d), "
 			    "not to a forked child",
 			    (int)c->owner);
-	if (c->gone)
-		return fail(err, -EPIPE, "the loader has gone");
-	ret = proto__send(c->sock, &h, payload, fds, n_fds, deadline);
-	/* A loader that refuses says why before it closes. */
-	if (ret == -EPIPE)
-		ret = 0;
-	while (!ret) {
-		ret = proto__receive(c->sock, &c->in, deadline);
-		if (ret)
-			break;
-		proto_message__close_fds(&c->in);
-		/* An answer to a call that was given up earlier is passed over. */
-		if (c->in.h.seq == h.seq)
-			break;
-	}
-	if (ret)
-		return lost_loader(c, ret, err);
-	if (!c->in.h.code)
+	ret = exchange(c, &r, type, payload, fds, n_fds, timeout_ms);
+	if (!ret)
+		ret = buf__error(&r.answer);
+	if (ret == -EMSGSIZE || ret == -ENOMEM) {
+		ret = fail(err, ret, "%s",
+			   ret == -ENOMEM ? "out of memory" : "too much for one request");
+	} else if (ret) {
+		ret = lost_loader(ret, err);
+	} else if (r.h.code) {
+		cur = cursor__over(r.answer.data, r.answer.len);
+		why = proto__get_string(&cur);
+		ret = fail(err, r.h.code, "%s", why ? why : strerror(-r.h.code));
+		free(why);
+	} else if (answer) {
+		*answer = r.answer;
 		return 0;
-	if (c->in.h.code > 0 || c->in.h.code < -4095)
-		return lost_loader(c, -EBADMSG, err);
-	cur = cursor__over(c->in.payload, c->in.payload_len);
-	why = proto__get_string(&cur);
-	ret = fail(err, c->in.h.code, "%s", why ? why : strerror(-c->in.h.code));
-	free(why);
+	}
+	buf__free(&r.answer);
 	return ret;
 }
 
-static int call(struct clika_client *c, enum proto_request type, const struct buf *payload,
-		const int *fds, size_t n_fds, int timeout_ms, struct clika_client_error *err)
+/* An answer that makes no sense. */
+static int bad_answer(struct clika_client *c, struct clika_client_error *err)
 {
-	int ret;
-
 	pthread_mutex_lock(&c->lock);
-	ret = call_locked(c, type, payload, fds, n_fds, timeout_ms, err);
+	give_up(c, -EBADMSG);
 	pthread_mutex_unlock(&c->lock);
-	return ret;
+	return lost_loader(-EBADMSG, err);
 }
 
 /* --- connecting ------------------------------------------------------------------------------ */
@@ -189,18 +300,19 @@ static int open_connection(struct clika_client *c, const struct clika_client_opt
 
 static int hello(struct clika_client *c, struct clika_client_error *err)
 {
-	struct buf b = { 0 };
+	struct buf b = { 0 }, answer = { 0 };
 	struct cursor cur;
 	uint32_t version;
 	int ret;
 
 	buf__u32le(&b, PROTO_VERSION);
-	ret = call(c, REQ_HELLO, &b, NULL, 0, c->timeout_ms, err);
+	ret = call(c, REQ_HELLO, &b, NULL, 0, c->timeout_ms, &answer, err);
 	buf__free(&b);
 	if (ret)
 		return ret;
-	cur = cursor__over(c->in.payload, c->in.payload_len);
+	cur = cursor__over(answer.data, answer.len);
 	version = cursor__u32le(&cur);
+	buf__free(&answer);
 	if (cur.bad || version != PROTO_VERSION)
 		return fail(err, -EPROTONOSUPPORT,
 			    "the loader speaks protocol %u, this library %u: install "
@@ -235,7 +347,7 @@ static int new_session(struct clika_client *c, const struct clika_client_opts *o
 		m.flags |= NEW_CHILDREN;
 	}
 	proto__put_new(&b, &m);
-	ret = call(c, REQ_NEW, &b, NULL, 0, NEW_TIMEOUT_MS, err);
+	ret = call(c, REQ_NEW, &b, NULL, 0, NEW_TIMEOUT_MS, NULL, err);
 	buf__free(&b);
 	if (!ret && c->command.pid) {
 		ret = held_command__go(&c->command);
@@ -248,6 +360,7 @@ static int new_session(struct clika_client *c, const struct clika_client_opts *o
 int clika_client__new(const struct clika_client_opts *o, struct clika_client **out,
 		      struct clika_client_error *err)
 {
+	pthread_condattr_t monotonic;
 	struct clika_client *c;
 	int ret;
 
@@ -261,6 +374,11 @@ int clika_client__new(const struct clika_client_opts *o, struct clika_client **o
 	if (!c)
 		return fail(err, -ENOMEM, "out of memory");
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->exporting, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	c->sock = -1;
 	c->owner = getpid();
 	c->timeout_ms = o->timeout_ms > 0 ? o->timeout_ms : DEFAULT_TIMEOUT_MS;
@@ -285,7 +403,12 @@ void clika_client__free(struct clika_client *c)
 	held_command__drop(&c->command);
 	if (c->sock >= 0)
 		close(c->sock);
-	pthread_mutex_destroy(&c->lock);
+	/* In a forked child threads that are not there may still seem to wait. */
+	if (c->owner == getpid()) {
+		pthread_cond_destroy(&c->changed);
+		pthread_mutex_destroy(&c->exporting);
+		pthread_mutex_destroy(&c->lock);
+	}
 	free(c);
 }
 
@@ -306,7 +429,7 @@ void clika_client__after_fork(struct clika_client *c)
 int64_t clika_client__capture_begin(struct clika_client *c, const char *tag,
 				    struct clika_client_error *err)
 {
-	struct buf b = { 0 };
+	struct buf b = { 0 }, answer = { 0 };
 	struct cursor cur;
 	int64_t id = -EBADMSG;
 	int ret;
@@ -314,15 +437,14 @@ int64_t clika_client__capture_begin(struct clika_client *c, const char *tag,
 	if (tag && strlen(tag) > PROTO_MAX_STRING)
 		return fail(err, -ENAMETOOLONG, "a tag has at most %d bytes", PROTO_MAX_STRING);
 	proto__put_string(&b, tag && *tag ? tag : "default");
-	pthread_mutex_lock(&c->lock);
-	ret = call_locked(c, REQ_CAPTURE_BEGIN, &b, NULL, 0, c->timeout_ms, err);
+	ret = call(c, REQ_CAPTURE_BEGIN, &b, NULL, 0, c->timeout_ms, &answer, err);
 	if (!ret) {
-		cur = cursor__over(c->in.payload, c->in.payload_len);
+		cur = cursor__over(answer.data, answer.len);
 		id = (int64_t)cursor__u64le(&cur);
 		if (cur.bad || id <= 0)
-			id = lost_loader(c, -EBADMSG, err);
+			id = bad_answer(c, err);
 	}
-	pthread_mutex_unlock(&c->lock);
+	buf__free(&answer);
 	buf__free(&b);
 	return ret ? ret : id;
 }
@@ -333,14 +455,14 @@ int clika_client__capture_end(struct clika_client *c, int64_t id, struct clika_c
 	int ret;
 
 	buf__u64le(&b, (uint64_t)id);
-	ret = call(c, REQ_CAPTURE_END, &b, NULL, 0, c->timeout_ms, err);
+	ret = call(c, REQ_CAPTURE_END, &b, NULL, 0, c->timeout_ms, NULL, err);
 	buf__free(&b);
 	return ret;
 }
 
 int clika_client__flush(struct clika_client *c, struct clika_client_error *err)
 {
-	return call(c, REQ_FLUSH, NULL, NULL, 0, c->timeout_ms, err);
+	return call(c, REQ_FLUSH, NULL, NULL, 0, c->timeout_ms, NULL, err);
 }
 
 int clika_client__export_view(struct clika_client *c, const char *const *formats, const int *fds,
@@ -360,7 +482,11 @@ int clika_client__export_view(struct clika_client *c, const char *const *formats
 	proto__put_strings(&b, formats, n);
 	proto__put_string(&b, view && view->capture ? view->capture : "");
 	buf__u64le(&b, view ? view->last_ns : 0);
-	ret = call(c, REQ_EXPORT, &b, fds, n, EXPORT_TIMEOUT_MS, err);
+	if (c->owner == getpid())
+		pthread_mutex_lock(&c->exporting);
+	ret = call(c, REQ_EXPORT, &b, fds, n, EXPORT_TIMEOUT_MS, NULL, err);
+	if (c->owner == getpid())
+		pthread_mutex_unlock(&c->exporting);
 	buf__free(&b);
 	return ret;
 }
@@ -419,20 +545,22 @@ int clika_client__stats(struct clika_client *c, struct clika_client_stats *st,
 	struct clika_client_stats full = { .sz = sizeof(full), .command_status = -1 };
 	size_t sz = st->sz < sizeof(full) ? st->sz : sizeof(full);
 	struct proto_stats p = { 0 };
+	struct buf answer = { 0 };
 	struct cursor cur;
 	int ret;
 
-	pthread_mutex_lock(&c->lock);
-	ret = call_locked(c, REQ_STATS, NULL, NULL, 0, c->timeout_ms, err);
+	ret = call(c, REQ_STATS, NULL, NULL, 0, c->timeout_ms, &answer, err);
 	if (!ret) {
-		cur = cursor__over(c->in.payload, c->in.payload_len);
+		cur = cursor__over(answer.data, answer.len);
 		if (proto__get_stats(&cur, &p))
-			ret = lost_loader(c, -EBADMSG, err);
+			ret = bad_answer(c, err);
 	}
-	full.command_status = held_command__status(&c->command);
-	pthread_mutex_unlock(&c->lock);
+	buf__free(&answer);
 	if (ret)
 		return ret;
+	pthread_mutex_lock(&c->lock);
+	full.command_status = held_command__status(&c->command);
+	pthread_mutex_unlock(&c->lock);
 	full.elapsed_ns = p.elapsed_ns;
 	full.records = p.records;
 	full.spans = p.spans;

@@ -4,7 +4,7 @@ import html
 import json
 import os
 import time
-from typing import Any, Callable, Dict, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from .._core.profiler import CaptureScope, ProfilerError, Session
 from . import _empty
@@ -62,7 +62,7 @@ class ProfileSession(Session):
             "flight_recorder": False, "timeout_ms": 0,
         }
         self._configured = False
-        self._saved = []
+        self._saved: List[str] = []
         self._schedule: Optional[Schedule] = None
         self._keep_ns = 0
 
