@@ -113,6 +113,7 @@ static void emit(struct record *r, PyObject *name, PyObject *keys, PyObject *con
 		r->args = a.arg;
 		r->nargs = a.n;
 		record__emit(r);
+		r->args = NULL;
 	}
 	mark__args_done(&a);
 	PyErr_Clear();
