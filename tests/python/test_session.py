@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures and results: what belongs to a session, in every order of doing things."""
 import gc
+import html
 import json
 import os
+import re
 import stat
 import threading
-import warnings
 
 import pytest
 
@@ -25,7 +26,7 @@ def work(name, n=1):
 
 def test_empty_session_attaches_to_nothing(session):
     assert not session.started
-    until(lambda: not is_recording())  # an earlier session may still be letting go
+    until(lambda: not is_recording(), "earlier sessions to let go")
     work("outside")
     assert not session.started
 
@@ -37,7 +38,7 @@ def test_results_before_the_first_capture_are_valid_and_empty(session, tmp_path)
     session.save_chrome_trace(str(tmp_path / "t.json"))
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"] == []
     assert session.losses == {"lost": 0, "unknown_at_most": 0, "filtered": 0, "full": False}
-    assert "<pre>" in session._repr_html_() or "<html" in session._repr_html_().lower()
+    assert session._repr_html_().startswith("<iframe")
     assert not session.started
 
 
@@ -664,7 +665,11 @@ def test_html_is_safe(session):
     with session.start_capture():
         work("<script>alert(1)</script>")
     shown = session._repr_html_()
-    assert "<script>alert(1)</script>" not in shown
+    assert shown.startswith("<iframe") and "<script>" not in shown
+    page = html.unescape(re.search(r'srcdoc="([^"]*)"', shown)[1])
+    assert "<script>alert(1)</script>" not in page and "alert(1)" in page
+    session.close()
+    assert "closed" in session._repr_html_()
 
 
 def test_repr_says_how_things_stand(session):
