@@ -76,7 +76,7 @@ if ! setpriv --reuid $user --regid $user --clear-groups test -r "$here/tests/pyt
 	mkdir -p "$scratch/tree/build/python/$venv" "$scratch/tree/tests"
 	cp -a "build/python/$venv/env" "$scratch/tree/build/python/$venv/"
 	cp -a tests/python "$scratch/tree/tests/"
-	cp -a include examples "$scratch/tree/"
+	cp -a include examples docs "$scratch/tree/"
 	here=$scratch/tree python=$scratch/tree/build/python/$venv/env/bin/python
 fi
 export CLIKA_PROF_SOCKET=$scratch/service/clika.sock

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface that was promised, to the letter; and what the package is made of."""
 import inspect
+import os
 import pydoc
 import re
 import sys
@@ -11,7 +12,7 @@ import pytest
 import clika_runtime
 import clika_runtime.profiler as profiler
 from clika_runtime.profiler import ProfileSession
-from conftest import python
+from conftest import ROOT, python
 
 PROMISED = {
     "__init__": "(self) -> None",
@@ -40,6 +41,13 @@ def test_help_shows_the_promised_signature(name):
 @pytest.mark.parametrize("name", PROMISED)
 def test_every_promised_member_says_what_it_does(name):
     assert len(inspect.getdoc(getattr(ProfileSession, name))) > 20
+
+
+def test_documentation_has_the_promised_signatures():
+    with open(os.path.join(ROOT, "docs", "python.md")) as f:
+        page = f.read()
+    for name, signature in PROMISED.items():
+        assert f"| `{name}{signature}` |" in page
 
 
 def test_constructor_takes_nothing():

@@ -225,3 +225,52 @@ def test_more_sessions_than_allowed_are_refused_with_the_reason(service):
     """, env=service.env, warn="ignore", timeout=120, **NOBODY)
     n, said, _ = done.json
     assert n == 8 and "sessions" in said
+
+
+def test_session_and_record_tell_the_same(tmp_path):
+    """Both at once on one process: every span with its times and arguments, from either."""
+    p = start("""
+        s = ProfileSession()
+        scope = s.start_capture("default")
+        say("ready")
+        sys.stdin.readline()
+        for i in range(500):
+            with span("outer", i=i):
+                work("inner", 2)
+        instant("moment")
+        scope.stop()
+        s.save(sys.argv[1])
+        s.export(sys.argv[1] + "/spans.csv")
+        say("saved")
+        sys.stdin.readline()
+    """, tmp_path / "session")
+    recorder = None
+    try:
+        assert p.stdout.readline()
+        recorder = subprocess.Popen([TOOL, "record", "-v", "-p", str(p.pid), "-o", str(tmp_path / "record")],
+                                    stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
+        while "Recording " not in (line := recorder.stderr.readline()):
+            assert line, "record has ended"
+        p.stdin.write("\n")
+        p.stdin.flush()
+        assert p.stdout.readline()
+        recorder.send_signal(signal.SIGINT)
+        recorder.communicate(timeout=60)
+        assert recorder.returncode == 0
+    finally:
+        out, err = p.communicate("\n", timeout=60)
+        if recorder and recorder.poll() is None:
+            recorder.kill()
+            recorder.communicate()
+    assert p.returncode == 0, err
+
+    def spans(folder):
+        with open(tmp_path / folder / "chrome_trace.json") as f:
+            trace = json.load(f, parse_float=str)
+        base = int(trace["baseBoottimeNanoseconds"])
+        ns = lambda us: round(float(us) * 1000)
+        return sorted((base + ns(e["ts"]), ns(e.get("dur", 0)), e["ph"], e["name"], json.dumps(e.get("args")))
+                      for e in trace["traceEvents"] if e["ph"] in "Xi")
+
+    session, record = spans("session"), spans("record")
+    assert len(session) == 1501 and session == record

@@ -25,6 +25,7 @@ _STANDARD_SET = {
 }
 
 _FLIGHT_BYTES = 64 << 20
+_CELL_BYTES = 8 << 20  # a notebook keeps what its cells show
 
 
 class ProfileSession(Session):
@@ -293,10 +294,11 @@ class ProfileSession(Session):
 
     def _repr_html_(self) -> str:
         try:
-            return self._snapshot("html").decode("utf-8")
-        except ProfilerError:
-            pass
-        try:
+            page = self._snapshot("html").decode("utf-8")
+            if len(page) <= _CELL_BYTES:
+                # A frame of its own: neither styles nor scripts meet those of the notebook.
+                return (f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="ProfileSession" '
+                        'style="width: 100%; height: 640px; border: 1px solid #8888"></iframe>')
             text = self.summary_text()
         except ProfilerError as e:
             text = f"{type(e).__name__}: {e}"
