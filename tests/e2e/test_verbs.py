@@ -446,6 +446,22 @@ class MergeTest(VerbCase):
         d = plain("d", "", 4)
         self.assertIn("no anchors", self.refuse(a, d))
 
+    def test_anchors_of_one_recording_do_not_shut_another_out(self):
+        def plain(name, pid, start, anchored):
+            r = rf.Recording(boot=BOOT_A)
+            r.span(r.thread(r.process(pid), pid), start, 500 * S, "op")
+            if anchored:
+                r.anchor(10 * S, WALL)
+                r.anchor(11 * S, WALL + S)
+            return r.write(self.path(name))
+        a, b = plain("a", 1, 400 * S, False), plain("b", 2, 4000 * S, False)
+        c = self.work("c.clika", calls=5)
+        self.assertEqual(sorted(s["name"] for s in self.spans(self.merge(a, c, b)) if s["name"] == "op"), ["op", "op"])
+        ort = self.path("ort.json")
+        with open(ort, "w") as f:
+            json.dump(ImportTest.ORT, f)
+        self.assertEqual(len(self.spans(self.merge(a, ort, "--at", f"{ort}=+1000s"))), 4)
+
     def test_one_process_recorded_twice_at_once_is_refused(self):
         a = self.work("a.clika", calls=50)
         b = self.work("b.clika", calls=50, start=10 * S)

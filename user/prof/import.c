@@ -366,17 +366,9 @@ static int add_surroundings(struct import *im)
 				  .begin = im->begin,
 				  .end = im->end + 1,
 				  .tag = (char[]){ "imported" } };
-	struct clock_anchor a;
 	int err = writer__capture(im->m->w, &c);
 
-	/* What lies far from all anchors is taken for noise. */
-	merge__anchor_at(im->m, im->begin, &a);
-	if (!err)
-		err = writer__anchor(im->m->w, &a);
-	merge__anchor_at(im->m, im->end, &a);
-	if (!err)
-		err = writer__anchor(im->m->w, &a);
-	return err;
+	return err ? err : merge__put_edges(im->m, im->begin, im->end);
 }
 
 /* --- all of it -------------------------------------------------------------------------------- */

@@ -68,8 +68,8 @@ int merge__align(struct merge *m, struct clika_error *err);
 /* CLOCK_REALTIME to the time of the result. */
 int merge__from_realtime(const struct merge *m, const char *path, uint64_t realtime, uint64_t *ts,
 			 struct clika_error *err);
-/* All clocks of a moment of the result. */
-void merge__anchor_at(const struct merge *m, uint64_t ts, struct clock_anchor *a);
+/* All clocks of a moment of the result; false: no recording of that machine has any. */
+bool merge__anchor_at(const struct merge *m, uint64_t ts, struct clock_anchor *a);
 
 /* --- merge_people.c -------------------------------------------------------------------------- */
 
@@ -77,6 +77,11 @@ void merge__anchor_at(const struct merge *m, uint64_t ts, struct clock_anchor *a
 int merge__people(struct merge *m, struct clika_error *err);
 /* Losses, counts, captures, anchors, warnings. */
 int merge__account(struct merge *m);
+/*
+ * Where there are anchors, what lies far from all of them is taken for noise. What has none of its
+ * own gets some at its edges, so that others' do not shut it out.
+ */
+int merge__put_edges(struct merge *m, uint64_t first, uint64_t last);
 
 /* --- merge_copy.c ---------------------------------------------------------------------------- */
 

@@ -169,7 +169,7 @@ int merge__from_realtime(const struct merge *m, const char *path, uint64_t realt
 }
 
 /* Clocks of the base's nearest anchor, carried on to @ts. */
-void merge__anchor_at(const struct merge *m, uint64_t ts, struct clock_anchor *a)
+bool merge__anchor_at(const struct merge *m, uint64_t ts, struct clock_anchor *a)
 {
 	const struct clock_anchor *best = NULL, *b;
 	uint64_t far = UINT64_MAX, d;
@@ -187,12 +187,13 @@ void merge__anchor_at(const struct merge *m, uint64_t ts, struct clock_anchor *a
 			}
 		}
 	}
-	*a = (struct clock_anchor){ .boottime = ts };
 	if (!best)
-		return;
+		return false;
+	*a = (struct clock_anchor){ .boottime = ts };
 	d = ts - best->boottime; /* modulo 2^64: it may lie before */
 	a->monotonic = best->monotonic + d;
 	a->monotonic_raw = best->monotonic_raw + d;
 	a->realtime = best->realtime + d;
 	a->monotonic_coarse = best->monotonic_coarse + d;
+	return true;
 }

@@ -376,12 +376,25 @@ static int put_captures(struct merge *m, struct merge_input *in)
 	return err;
 }
 
+int merge__put_edges(struct merge *m, uint64_t first, uint64_t last)
+{
+	struct clock_anchor begin, end;
+	int err;
+
+	if (!merge__anchor_at(m, first, &begin) || !merge__anchor_at(m, last, &end))
+		return 0;
+	err = writer__anchor(m->w, &begin);
+	return err ? err : writer__anchor(m->w, &end);
+}
+
 static int put_anchors(struct merge *m, const struct merge_input *in)
 {
 	struct clock_anchor a;
 	size_t i;
 	int err = 0;
 
+	if (!recording__n_anchors(in->r))
+		return merge__put_edges(m, in->begin + in->shift, in->end + in->shift);
 	for (i = 0; !err && i < recording__n_anchors(in->r); i++) {
 		a = *recording__anchor(in->r, i);
 		if (in->boot != m->base)
