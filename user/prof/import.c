@@ -231,7 +231,7 @@ static int find_begin(struct import *im, const struct clika_merge_input *from, u
 static int align(struct import *im, const struct clika_merge_input *from, struct clika_error *err)
 {
 	const struct merge *m = im->m;
-	uint64_t length = (uint64_t)(im->last - im->first), begin;
+	uint64_t length = (uint64_t)(im->last - im->first), begin = 0;
 	int code = find_begin(im, from, &begin, err);
 
 	if (code)

@@ -281,8 +281,11 @@ int clika_merge(const struct clika_merge_input *inputs, size_t n, const char *pa
 	if (given)
 		TAKE_OPTS(&m.o, given);
 	m.names = strpool__new(0, 0);
-	code = is_trace && m.names ? check_path(inputs, n, path, &err)
-				   : error__set(&err, -ENOMEM, "out of memory");
+	if (!is_trace || !m.names) {
+		code = error__set(&err, -ENOMEM, "out of memory");
+		goto out;
+	}
+	code = check_path(inputs, n, path, &err);
 	if (!code)
 		code = open_inputs(&m, inputs, n, is_trace, &err);
 	if (!code)
@@ -297,6 +300,7 @@ int clika_merge(const struct clika_merge_input *inputs, size_t n, const char *pa
 		m.result.sz = result->sz < sizeof(m.result) ? result->sz : sizeof(m.result);
 		memcpy(result, &m.result, m.result.sz);
 	}
+out:
 	merge__free(&m);
 	free(is_trace);
 	return error__give(error, &err, code);

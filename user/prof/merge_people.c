@@ -233,38 +233,51 @@ int merge__people(struct merge *m, struct clika_error *err)
 
 /* --- losses, counts, captures, anchors, warnings ----------------------------------------------- */
 
+static void add(uint64_t *sum, uint64_t n)
+{
+	if (__builtin_add_overflow(*sum, n, sum))
+		*sum = UINT64_MAX;
+}
+
 /* Two recordings may have lost records for the same cause, in the same place: they add up. */
-struct loss_sum {
-	struct loss_info l;
-	struct loss_sum *next;
+struct loss_sums {
+	struct map64 *at; /* hash of the place -> index */
+	struct loss_info *rows;
+	size_t n, cap;
 };
 
-static int add_loss(struct loss_sum **all, const struct loss_info *l)
+static bool same_place(const struct loss_info *a, const struct loss_info *b)
 {
-	struct loss_sum *s;
+	const char *p = a->probe ? a->probe : "", *q = b->probe ? b->probe : "";
 
-	for (s = *all; s; s = s->next)
-		if (s->l.process == l->process && s->l.cpu == l->cpu && s->l.cause == l->cause &&
-		    !s->l.probe == !l->probe && (!l->probe || !strcmp(s->l.probe, l->probe)))
-			break;
-	if (!s) {
-		s = calloc(1, sizeof(*s));
-		if (!s)
-			return -ENOMEM;
-		s->l = *l;
-		s->l.records = s->l.at_most = 0;
-		s->next = *all;
-		*all = s;
+	return a->process == b->process && a->cpu == b->cpu && a->cause == b->cause &&
+	       !strcmp(p, q);
+}
+
+static int add_loss(struct loss_sums *all, const struct loss_info *l)
+{
+	const char *probe = l->probe ? l->probe : "";
+	uint64_t is[] = { l->process, (uint32_t)l->cpu, l->cause }, *row;
+	uint64_t key = hash__bytes(probe, strlen(probe), hash__bytes(is, sizeof(is), 0));
+	struct loss_info *rows;
+
+	while ((row = map64__get(all->at, key)) && !same_place(&all->rows[*row], l))
+		key++;
+	if (row) {
+		add(&all->rows[*row].records, l->records);
+		add(&all->rows[*row].at_most, l->at_most);
+		return 0;
 	}
-	if (__builtin_add_overflow(s->l.records, l->records, &s->l.records))
-		s->l.records = UINT64_MAX;
-	if (__builtin_add_overflow(s->l.at_most, l->at_most, &s->l.at_most))
-		s->l.at_most = UINT64_MAX;
-	return 0;
+	rows = grow(all->rows, all->n, &all->cap, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	all->rows = rows;
+	all->rows[all->n] = *l;
+	return map64__put(all->at, key, all->n++) ? 0 : -ENOMEM;
 }
 
 /* What a recorder lost as a whole; its rows may or may not say so. */
-static int add_wholes(struct loss_sum **all, const struct merge_input *in)
+static int add_wholes(struct loss_sums *all, const struct merge_input *in)
 {
 	struct loss_info l = { .process = UINT32_MAX, .cpu = -1 };
 	struct losses sum;
@@ -279,7 +292,7 @@ static int add_wholes(struct loss_sum **all, const struct merge_input *in)
 	return err;
 }
 
-static int add_losses(struct merge *m, struct loss_sum **all, const struct merge_input *in)
+static int add_losses(struct merge *m, struct loss_sums *all, const struct merge_input *in)
 {
 	struct loss_info l;
 	size_t i;
@@ -302,25 +315,17 @@ static int add_losses(struct merge *m, struct loss_sum **all, const struct merge
 
 static int put_losses(struct merge *m)
 {
-	struct loss_sum *all = NULL, *s;
+	struct loss_sums all = { .at = map64__new() };
+	int err = all.at ? 0 : -ENOMEM;
 	size_t i;
-	int err = 0;
 
 	for (i = 0; !err && i < m->n; i++)
 		err = add_losses(m, &all, &m->in[i]);
-	while ((s = all)) {
-		if (!err)
-			err = writer__loss(m->w, &s->l);
-		all = s->next;
-		free(s);
-	}
+	for (i = 0; !err && i < all.n; i++)
+		err = writer__loss(m->w, &all.rows[i]);
+	map64__free(all.at);
+	free(all.rows);
 	return err;
-}
-
-static void add(uint64_t *sum, uint64_t n)
-{
-	if (__builtin_add_overflow(*sum, n, sum))
-		*sum = UINT64_MAX;
 }
 
 static int put_counts(struct merge *m)
