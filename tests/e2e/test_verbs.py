@@ -16,10 +16,12 @@ import struct
 import subprocess
 import termios
 import threading
+import time
 import unittest
 
 import lib
 import recording_file as rf
+import schemas
 
 S, MS, US = 10**9, 10**6, 10**3
 BOOT_A, BOOT_B = "aaaaaaaa-0000-0000-0000-000000000000", "bbbbbbbb-0000-0000-0000-000000000000"
@@ -229,6 +231,8 @@ class ReportTest(VerbCase):
 class DiffTest(VerbCase):
     def rows(self, *args):
         d = self.json("diff", *args, "--json")
+        errors = [f"{list(e.absolute_path)}: {e.message[:200]}" for e in schemas.validator("diff").iter_errors(d)]
+        self.assertEqual(errors, [])
         return {(r["kind"], r["name"]): r for r in d["rows"]}, d
 
     def test_a_recording_does_not_differ_from_itself(self):
@@ -712,6 +716,16 @@ class ImportTest(VerbCase):
 
     def first_moment(self, recording):
         return self.json("report", recording, "--json")["clocks"]["base_realtime_ns"]
+
+    def test_onnx_runtime_by_the_time_in_its_name(self):
+        a = self.base()
+        for stamp, ns in (("", 0), ("_741", 741 * MS)):
+            ort = self.write(time.strftime("my_ort_%Y-%m-%d_%H-%M-%S", time.localtime((WALL + 11 * S) // S)) + stamp + ".json",
+                             self.ORT)
+            spans = self.imported(self.merge(a, ort, "--at", f"{ort}=name"))
+            self.assertEqual(int(spans["model_loading_uri"]["start_unix_ns"]), WALL + 11 * S + ns)
+        plain = self.write("ort.json", self.ORT)
+        self.refused("merge", a, plain, "--at", f"{plain}=name", "-o", self.path("m"), code=2)
 
     def test_onnx_runtime_by_the_time_its_file_was_written(self):
         a, ort = self.base(), self.write("ort.json", self.ORT)

@@ -20,7 +20,8 @@ static const struct cli_opt options[] = {
 	{ OPT_AT, "at", "FILE=TIME",
 	  "when the first event of a trace was: 2026-11-30T12:00:00.25Z,\n"
 	  "@1796040000.25 (seconds since 1970), +1.5s (behind the begin of\n"
-	  "the recordings), or mtime (its last event was when it was written)" },
+	  "the recordings), name (ONNX Runtime's file names hold the local\n"
+	  "time), or mtime (its last event was when it was written)" },
 	{ OPT_MAX_STEP, "max-step", "TIME",
 	  "a wall clock that was set by more than this while it was\n"
 	  "recorded is refused, when it is needed (default: 1ms)" },
@@ -42,7 +43,8 @@ static const struct cli_help help = {
 		 "when packed (.gz). What cannot be aligned is refused.",
 	.examples = "  " CLI_NAME " merge server/ client/ -o both.clika\n"
 		    "  " CLI_NAME " merge out/ worker.pt.trace.json.gz -o with-torch.clika\n"
-		    "  " CLI_NAME " merge out/ ort.json --at ort.json=mtime -o with-ort.clika\n",
+		    "  " CLI_NAME " merge out/ ort_2026-11-30_12-00-00_741.json \\\n"
+		    "      --at ort_2026-11-30_12-00-00_741.json=name -o with-ort.clika\n",
 	.after = "Exit status: 0 done, 1 failed, 2 usage, 5 written, but some recording was "
 		 "incomplete or damaged.",
 };
@@ -122,10 +124,36 @@ static bool parse_epoch(const char *text, uint64_t *ns)
 	return !*p && s < 10000000000ull;
 }
 
+/* ONNX Runtime puts the local time of its start into the name: prefix_2026-11-30_12-00-00.json,
+ * later versions with milliseconds behind it. */
+static bool parse_name(const char *path, uint64_t *ns)
+{
+	const char *slash = strrchr(path, '/'), *p = slash ? slash + 1 : path, *end;
+	struct tm tm;
+	time_t t;
+
+	for (p = strchr(p, '_'); p; p = strchr(p + 1, '_')) {
+		tm = (struct tm){ .tm_isdst = -1 };
+		end = strptime(p, "_%Y-%m-%d_%H-%M-%S", &tm);
+		t = end ? mktime(&tm) : -1;
+		if (t < 0)
+			continue;
+		*ns = (uint64_t)t * 1000000000u;
+		if (*end == '_' && strspn(end + 1, "0123456789") == 3)
+			*ns += strtoul(end + 1, NULL, 10) * 1000000u;
+		return true;
+	}
+	return false;
+}
+
 static int parse_at(const char *text, struct clika_merge_input *in)
 {
 	if (!strcmp(text, "mtime"))
 		in->at = CLIKA_AT_MTIME;
+	else if (!strcmp(text, "name") && parse_name(in->path, &in->at_ns))
+		in->at = CLIKA_AT_REALTIME;
+	else if (!strcmp(text, "name"))
+		return say_usage("merge", "the name %s holds no date", in->path);
 	else if (*text == '+' && !parse__duration(text + 1, &in->at_ns))
 		in->at = CLIKA_AT_OFFSET;
 	else if (*text == '@' ? parse_epoch(text, &in->at_ns) : parse_date(text, &in->at_ns))
@@ -133,7 +161,7 @@ static int parse_at(const char *text, struct clika_merge_input *in)
 	else
 		return say_usage("merge",
 				 "'%s' is no time (2026-11-30T12:00:00.25Z, @1796040000.25, "
-				 "+1.5s, mtime)",
+				 "+1.5s, name, mtime)",
 				 text);
 	return 0;
 }

@@ -10,8 +10,10 @@ static const struct cli_opt options[] = {
 };
 
 static const struct cli_help help = {
-	.usage = "report|memory",
-	.about = "Prints the JSON Schema (draft 2020-12) of report.json or memory_stats.json.",
+	.usage = "report|memory|diff",
+	.about = "Prints the JSON Schema (draft 2020-12) of report.json, of memory_stats.json or "
+		 "of what\n"
+		 "diff --json prints.",
 	.examples = "  " CLI_NAME " schema report > report.schema.json\n",
 };
 
@@ -47,6 +49,6 @@ static int run(int argc, char **argv)
 
 const struct cli_verb verb_schema = {
 	.name = "schema",
-	.summary = "JSON Schema of report.json or memory_stats.json",
+	.summary = "JSON Schema of report.json, memory_stats.json, diff --json",
 	.run = run,
 };

@@ -45,6 +45,11 @@ static uint64_t text_hash(struct json_text t, uint64_t seed)
 	return hash__bytes(t.p ? t.p : "", t.p ? (size_t)(t.end - t.p) : 0, seed);
 }
 
+static bool text_is(struct json_text t, const char *s)
+{
+	return t.p && (size_t)(t.end - t.p) == strlen(s) && !memcmp(t.p, s, strlen(s));
+}
+
 static char *text_copy(struct json_text t)
 {
 	return t.p ? strndup(t.p, (size_t)(t.end - t.p)) : strdup("");
@@ -134,8 +139,8 @@ static int metadata(struct import *im, struct json_text event)
 	bool process;
 	int err;
 
-	process = what.p && !strncmp(what.p, "\"process_name\"", 14);
-	if (!process && !(what.p && !strncmp(what.p, "\"thread_name\"", 13)))
+	process = text_is(what, "\"process_name\"");
+	if (!process && !text_is(what, "\"thread_name\""))
 		return 0;
 	err = find_track(im, json_text__member(event, "pid"),
 			 process ? (struct json_text){ 0 } : json_text__member(event, "tid"), &t);
@@ -175,6 +180,8 @@ static int survey(void *ctx, struct json_text event)
 		return err == -EBADMSG ? error__set(im->err, err, "%s has more than %u tracks",
 						    im->path, IMPORT_MAX_TRACKS)
 				       : err;
+	if (text_is(json_text__member(event, "cat"), "\"Session\""))
+		im->onnx = true;
 	t->events++;
 	im->first = ts < im->first ? ts : im->first;
 	im->last = dur > im->last ? dur : im->last;
@@ -188,9 +195,9 @@ static int no_clock(const struct import *im, struct clika_error *err)
 {
 	return error__set(err, -EINVAL,
 			  "%s does not say when it was made: its times count from the start of "
-			  "the profiler. Say when its first event was, --at "
-			  "FILE=2026-11-30T12:00:00.5Z, or --at FILE=mtime when the file lies "
-			  "as it was written",
+			  "the profiler. Say when its first event was: --at "
+			  "FILE=2026-11-30T12:00:00.5Z, FILE=name for the time in an ONNX "
+			  "Runtime file's name, FILE=mtime when it lies as it was written",
 			  im->path);
 }
 
@@ -375,7 +382,7 @@ static int add_surroundings(struct import *im)
 
 const char *import__kind(const struct import *im)
 {
-	return im->kineto ? "Kineto" : im->array ? "ONNX Runtime" : "trace";
+	return im->kineto ? "Kineto" : im->onnx ? "ONNX Runtime" : "trace";
 }
 
 struct import_track *import__track(struct import *im, struct json_text pid, struct json_text tid)
@@ -397,7 +404,6 @@ static int first_reading(struct import *im, struct clika_error *err)
 	code = trace_scan__file(&scan, im->path, err);
 	if (code)
 		return code;
-	im->array = scan.array;
 	im->left_out += scan.large;
 	if (scan.cut && !scan.array)
 		return error__set(err, -EBADMSG, "%s is cut off: it has no end", im->path);

@@ -26,7 +26,7 @@ struct import {
 	struct import_track *tracks;
 	size_t n_tracks;
 	struct map64 *track_at;
-	bool array, kineto;
+	bool kineto, onnx;   /* whose it seems to be */
 	uint64_t base;       /* baseTimeNanoseconds, 0 = none */
 	int64_t first, last; /* ns, as the file counts */
 	uint64_t begin, end; /* the same in the clock of the result */

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-extern const struct embed embed_report_schema_json, embed_memory_stats_schema_json;
+extern const struct embed embed_report_schema_json, embed_memory_stats_schema_json,
+	embed_diff_schema_json;
 
 static const struct {
 	const char *name;
@@ -14,6 +15,7 @@ static const struct {
 } schemas[] = {
 	{ "report", &embed_report_schema_json },
 	{ "memory", &embed_memory_stats_schema_json },
+	{ "diff", &embed_diff_schema_json },
 };
 
 const char *clika_schema__name(size_t i)
