@@ -22,6 +22,7 @@ import unittest
 import lib
 import recording_file as rf
 import schemas
+import trace_processor
 
 S, MS, US = 10**9, 10**6, 10**3
 BOOT_A, BOOT_B = "aaaaaaaa-0000-0000-0000-000000000000", "bbbbbbbb-0000-0000-0000-000000000000"
@@ -789,6 +790,42 @@ class ImportTest(VerbCase):
         rows = [r for r in self.json("report", m, "--json", "--by", "op") if r["category"] is None]
         self.assertEqual((sum(r["calls"] for r in rows), sum(r["total_ns"] for r in rows)), (80000, 80000 * 5000))
         self.assertEqual(self.json("report", m, "--json")["repaired"]["clipped"], 0)
+
+
+class TraceTest(VerbCase):
+    """Merged recordings and parts of large ones, in Perfetto's trace processor."""
+    merge, write, KINETO = MergeTest.merge, ImportTest.write, ImportTest.KINETO
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        trace_processor.setup()
+
+    def slices(self, path, where="1"):
+        bad, (rows,) = trace_processor.ask(path, f"select count(1) as n from slice where {where}")
+        self.assertEqual(bad, [], path)
+        return int(rows[0]["n"])
+
+    def test_a_merge_of_machines_and_traces_opens_without_complaint(self):
+        a = self.work("a.clika", calls=50, start=10 * S)
+        b = self.work("b.clika", calls=50, start=4 * S, boot=BOOT_B, host="two", wall=WALL + 6 * S)
+        m = self.merge(a, b, self.write("k.json", self.KINETO))
+        for fmt, name in (("perfetto", "t.pftrace"), ("chrome", "t.json")):
+            self.ok("export", m, "-f", fmt, "-o", self.path(name))
+            self.assertEqual(self.slices(self.path(name), "name in ('conv', 'gemm', 'softmax')"), 300)
+            self.assertEqual(self.slices(self.path(name), "name in ('aten::conv2d', 'aten::add', 'vec_add')"), 3)
+        bad, (rows,) = trace_processor.ask(self.path("t.pftrace"), "select count(1) as n from flow",)
+        self.assertEqual((bad, int(rows[0]["n"])), ([], 1))
+
+    def test_each_part_opens_without_complaint(self):
+        a = self.work("a.clika", calls=3000)
+        out = self.path("parts")
+        self.ok("export", a, "-f", "perfetto,chrome", "-o", out, "--max-size", "400K")
+        for name in ("trace", "chrome_trace"):
+            files = ExportTest.parts(self, out, name)
+            self.assertGreater(len(files), 1)
+            n = sum(self.slices(f) for f in files)
+            self.assertTrue(9000 <= n <= 9000 + len(files), n)
 
 
 class ExportTest(VerbCase):
