@@ -820,8 +820,8 @@ class TraceTest(VerbCase):
     def test_each_part_opens_without_complaint(self):
         a = self.work("a.clika", calls=3000)
         out = self.path("parts")
-        self.ok("export", a, "-f", "perfetto,chrome", "-o", out, "--max-size", "400K")
-        for name in ("trace", "chrome_trace"):
+        for fmt, name, size in (("perfetto", "trace", "100K"), ("chrome", "chrome_trace", "400K")):
+            self.ok("export", a, "-f", fmt, "-o", out + "/", "--max-size", size)
             files = ExportTest.parts(self, out, name)
             self.assertGreater(len(files), 1)
             n = sum(self.slices(f) for f in files)
