@@ -45,7 +45,7 @@ stamp() {
 if [ "$(cat "$top/python" 2>/dev/null)" != "$("$python" -VV)" ]; then
 	rm -rf "$venv" "$top/stamp"
 	run "$python" -m venv ${options:+"$options"} "$venv"
-	run "$venv/bin/pip" install --disable-pip-version-check "pytest>=7" "setuptools>=70" ${packages[@]+"${packages[@]}"}
+	run "$venv/bin/pip" install --disable-pip-version-check "pytest>=7" "setuptools>=70.1" ${packages[@]+"${packages[@]}"}
 	"$python" -VV >"$top/python"
 fi
 if [ "${1:-}" = --bench ] && ! "$venv/bin/python" -c 'import opentelemetry.sdk' 2>/dev/null; then
