@@ -40,7 +40,6 @@ static __always_inline void batch__fill(struct wire_batch *b, struct task_struct
 	b->born = tb->born;
 	b->object = tb->object;
 	b->from = from;
-	b->count_to = tb->count;
 	b->dropped = tb->dropped;
 	b->records = records;
 	b->len = len;

@@ -106,7 +106,6 @@ struct wire_batch {
 	struct wire_task task;
 	__wu64 buffer, born, object; /* from the target's struct clika_buffer */
 	__wu64 from;                 /* position of the first byte in the buffer's stream */
-	__wu64 count_to;             /* records ever written when it ended */
 	__wu64 dropped;              /* of the buffer, so far */
 	__wu32 records;              /* in this batch */
 	__wu32 len;                  /* bytes */
@@ -115,7 +114,7 @@ struct wire_batch {
 	char comm[16];
 	/* len bytes of marker records follow */
 };
-WIRE_ASSERT_SIZE(struct wire_batch, 128);
+WIRE_ASSERT_SIZE(struct wire_batch, 120);
 
 #define WIRE_TEXT 128
 #define WIRE_HIT_TEXTS 18 /* name, category, 8 keys, 8 string values; or a marker's strings */

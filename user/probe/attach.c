@@ -433,13 +433,6 @@ int attacher__target_add(struct attacher *a, pid_t pid, uint64_t start)
 											  : 0;
 }
 
-int attacher__target_del(struct attacher *a, pid_t pid)
-{
-	uint32_t key = pid;
-
-	return bpf_map_delete_elem(bpf_map__fd(a->skel->maps.targets), &key) ? -errno : 0;
-}
-
 bool attacher__is_target(const struct attacher *a, pid_t pid)
 {
 	uint32_t key = pid;

@@ -54,7 +54,6 @@ bool attacher__has_multi(const struct attacher *a);
 size_t attacher__n_links(const struct attacher *a);
 
 int attacher__target_add(struct attacher *a, pid_t pid, uint64_t start);
-int attacher__target_del(struct attacher *a, pid_t pid);
 bool attacher__is_target(const struct attacher *a, pid_t pid);
 /* No program takes anything when this returns; what was taken is in the rings. */
 int attacher__quiesce(struct attacher *a);

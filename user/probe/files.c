@@ -268,11 +268,6 @@ const struct func_probe *files__func(const struct files *f, uint32_t func)
 	return func < f->n_funcs ? &f->funcs[func] : NULL;
 }
 
-size_t files__n_funcs(const struct files *f)
-{
-	return f->n_funcs;
-}
-
 const char *files__unmatched(const struct files *f, size_t i)
 {
 	for (size_t k = 0; k < f->o.n_probes; k++)

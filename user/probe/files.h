@@ -19,7 +19,6 @@ struct hit_site {
 	enum site_role role;
 	uint8_t rec_kind; /* ROLE_MARKER: CLIKA_REC_ kind */
 	bool with_args;   /* ROLE_MARKER: the variant with typed arguments */
-	bool is_end;      /* span_end */
 	char *provider, *name;
 	uint32_t file;
 	uint8_t n_args;
@@ -30,7 +29,6 @@ struct hit_site {
 struct func_probe {
 	char *name; /* demangled when mangled */
 	uint32_t file;
-	bool has_exit;
 };
 
 struct probed_file {
@@ -42,7 +40,6 @@ struct probed_file {
 	bool batched;
 	struct clika_note note;
 	uint32_t n_hits, n_funcs;
-	uint64_t attached_at; /* CLOCK_BOOTTIME ns */
 };
 
 struct files;
@@ -85,7 +82,6 @@ const struct probed_file *files__get(const struct files *f, uint32_t number);
 size_t files__n_sites(const struct files *f); /* probe sites attached in all */
 const struct hit_site *files__hit(const struct files *f, uint32_t site);
 const struct func_probe *files__func(const struct files *f, uint32_t func);
-size_t files__n_funcs(const struct files *f);
 /* A pattern that matched nothing so far: its text, or NULL at the end. */
 const char *files__unmatched(const struct files *f, size_t i);
 

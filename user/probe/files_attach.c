@@ -186,7 +186,6 @@ static int hit__add(struct plan *pl, const struct usdt_site *u, const struct wir
 	if (m) {
 		h->rec_kind = m->rec_kind;
 		h->with_args = m->args_at != 0;
-		h->is_end = m->rec_kind == CLIKA_REC_END;
 		str_mask = m->str_mask;
 		ws.args_at = m->args_at;
 	}
@@ -362,7 +361,6 @@ static int plan_func(void *ctx, const struct elf_func *fu)
 	fp = &f->funcs[f->n_funcs];
 	fp->name = strdup(name);
 	fp->file = pl->p->number;
-	fp->has_exit = f->o.retprobe || sites->n_exits > 0;
 	ret = fp->name ? plan__add(pl, sites->entry, 0, f->n_funcs) : -ENOMEM;
 	for (uint32_t i = 0; i < sites->n_exits && !ret; i++)
 		/* A function of one instruction: its entry is its return, and one place takes one probe. */
@@ -499,6 +497,5 @@ int files__attach(struct files *f, struct probed_file *p, struct clika_error *er
 	if (ret < 0)
 		files__warn(f, "attach-failed", "%s: %s", p->path, err ? err->msg : strerror(-ret));
 	sites += ret > 0 ? ret : 0;
-	p->attached_at = clock__boottime_ns();
 	return sites;
 }

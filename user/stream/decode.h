@@ -26,13 +26,14 @@ struct decoder_opts {
 
 /*
  * The decoder's own account. With the kernel's counters it must come out even:
- * emitted(kernel) + singles - duplicates - older_handed + uncounted + harvested = records + bad + lost(kernel).
+ * emitted(kernel) + singles - duplicates - older_handed + uncounted + harvested
+ *	= records + bad + lost(kernel).
  */
 struct decoder_counts {
 	uint64_t singles; /* of one hit each: the kernel side counts only those that it loses */
 	uint64_t records; /* taken into the recording, or left out by a name filter */
-	uint64_t
-		duplicates; /* counted by the kernel side a second time (two hooks, harvest and hand-over) */
+	/* Counted by the kernel side a second time: two hooks, or harvest and hand-over. */
+	uint64_t duplicates;
 	uint64_t older;          /* from before the recording began */
 	uint64_t older_handed;   /* of those, the ones that the kernel side counted */
 	uint64_t bad;            /* promised by a batch, but not decodable */

@@ -12,39 +12,38 @@
 
 /* What a record kind becomes; one row a kind. */
 struct marker_row {
-	uint8_t kind;      /* enum event_kind, 0 = handled apart */
-	uint8_t fixed;     /* bytes of the fixed part behind struct clika_rec */
-	uint8_t numbers;   /* 1: id; 2: id, value; 3: value; 4: memory block; 5: free; 6: aux */
-	bool named_inline; /* the text is the name that is given */
+	uint8_t kind;    /* enum event_kind, 0 = no such record */
+	uint8_t fixed;   /* bytes of the fixed part behind struct clika_rec */
+	uint8_t numbers; /* what they hold, enum below */
 };
 enum { NUM_NONE, NUM_ID, NUM_ID_VALUE, NUM_VALUE, NUM_BLOCK, NUM_FREE, NUM_AUX };
 
 static const struct marker_row rows[] = {
-	[CLIKA_REC_SPAN] = { EV_SPAN, 8, NUM_NONE, false },
-	[CLIKA_REC_BEGIN] = { EV_SPAN, 8, NUM_NONE, false },
-	[CLIKA_REC_END] = { EV_SPAN, 8, NUM_NONE, false },
-	[CLIKA_REC_INSTANT] = { EV_INSTANT, 0, NUM_NONE, false },
-	[CLIKA_REC_COUNTER_I64] = { EV_COUNTER_I64, 8, NUM_VALUE, false },
-	[CLIKA_REC_COUNTER_F64] = { EV_COUNTER_F64, 8, NUM_VALUE, false },
-	[CLIKA_REC_ASYNC_BEGIN] = { EV_ASYNC_BEGIN, 8, NUM_ID, false },
-	[CLIKA_REC_ASYNC_END] = { EV_ASYNC_END, 8, NUM_ID, false },
-	[CLIKA_REC_FLOW_OUT] = { EV_FLOW_OUT, 8, NUM_ID, false },
-	[CLIKA_REC_FLOW_STEP] = { EV_FLOW_STEP, 8, NUM_ID, false },
-	[CLIKA_REC_FLOW_IN] = { EV_FLOW_IN, 8, NUM_ID, false },
-	[CLIKA_REC_REQUEST_BEGIN] = { EV_REQUEST_BEGIN, 8, NUM_ID, false },
-	[CLIKA_REC_REQUEST_FIRST] = { EV_REQUEST_FIRST, 8, NUM_ID, false },
-	[CLIKA_REC_REQUEST_OUTPUT] = { EV_REQUEST_OUTPUT, 16, NUM_ID_VALUE, false },
-	[CLIKA_REC_REQUEST_END] = { EV_REQUEST_END, 8, NUM_ID, false },
-	[CLIKA_REC_ALLOC] = { EV_ALLOC, 24, NUM_BLOCK, false },
-	[CLIKA_REC_FREE] = { EV_FREE, 16, NUM_FREE, false },
-	[CLIKA_REC_RESERVE] = { EV_RESERVE, 24, NUM_BLOCK, false },
-	[CLIKA_REC_RELEASE] = { EV_RELEASE, 16, NUM_FREE, false },
-	[CLIKA_REC_THREAD_NAME] = { EV_THREAD_NAME, 0, NUM_NONE, true },
-	[CLIKA_REC_QUEUE_NAME] = { EV_QUEUE_NAME, 8, NUM_ID, true },
-	[CLIKA_REC_DEVICE_NAME] = { EV_DEVICE_NAME, 8, NUM_AUX, true },
-	[CLIKA_REC_PROCESS_LABEL] = { EV_PROCESS_LABEL, 0, NUM_NONE, true },
-	[CLIKA_REC_CAPTURE_BEGIN] = { EV_CAPTURE_BEGIN, 0, NUM_NONE, false },
-	[CLIKA_REC_CAPTURE_END] = { EV_CAPTURE_END, 0, NUM_NONE, false },
+	[CLIKA_REC_SPAN] = { EV_SPAN, 8, NUM_NONE },
+	[CLIKA_REC_BEGIN] = { EV_SPAN, 8, NUM_NONE },
+	[CLIKA_REC_END] = { EV_SPAN, 8, NUM_NONE },
+	[CLIKA_REC_INSTANT] = { EV_INSTANT, 0, NUM_NONE },
+	[CLIKA_REC_COUNTER_I64] = { EV_COUNTER_I64, 8, NUM_VALUE },
+	[CLIKA_REC_COUNTER_F64] = { EV_COUNTER_F64, 8, NUM_VALUE },
+	[CLIKA_REC_ASYNC_BEGIN] = { EV_ASYNC_BEGIN, 8, NUM_ID },
+	[CLIKA_REC_ASYNC_END] = { EV_ASYNC_END, 8, NUM_ID },
+	[CLIKA_REC_FLOW_OUT] = { EV_FLOW_OUT, 8, NUM_ID },
+	[CLIKA_REC_FLOW_STEP] = { EV_FLOW_STEP, 8, NUM_ID },
+	[CLIKA_REC_FLOW_IN] = { EV_FLOW_IN, 8, NUM_ID },
+	[CLIKA_REC_REQUEST_BEGIN] = { EV_REQUEST_BEGIN, 8, NUM_ID },
+	[CLIKA_REC_REQUEST_FIRST] = { EV_REQUEST_FIRST, 8, NUM_ID },
+	[CLIKA_REC_REQUEST_OUTPUT] = { EV_REQUEST_OUTPUT, 16, NUM_ID_VALUE },
+	[CLIKA_REC_REQUEST_END] = { EV_REQUEST_END, 8, NUM_ID },
+	[CLIKA_REC_ALLOC] = { EV_ALLOC, 24, NUM_BLOCK },
+	[CLIKA_REC_FREE] = { EV_FREE, 16, NUM_FREE },
+	[CLIKA_REC_RESERVE] = { EV_RESERVE, 24, NUM_BLOCK },
+	[CLIKA_REC_RELEASE] = { EV_RELEASE, 16, NUM_FREE },
+	[CLIKA_REC_THREAD_NAME] = { EV_THREAD_NAME, 0, NUM_NONE },
+	[CLIKA_REC_QUEUE_NAME] = { EV_QUEUE_NAME, 8, NUM_ID },
+	[CLIKA_REC_DEVICE_NAME] = { EV_DEVICE_NAME, 8, NUM_AUX },
+	[CLIKA_REC_PROCESS_LABEL] = { EV_PROCESS_LABEL, 0, NUM_NONE },
+	[CLIKA_REC_CAPTURE_BEGIN] = { EV_CAPTURE_BEGIN, 0, NUM_NONE },
+	[CLIKA_REC_CAPTURE_END] = { EV_CAPTURE_END, 0, NUM_NONE },
 };
 
 void step__arg_text(struct decoder *d, struct event *ev, struct event_arg *a, const char *s,

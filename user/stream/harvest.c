@@ -107,14 +107,14 @@ int harvest__buffers(pid_t lpid, uint64_t object, struct seen_names *names,
 		}
 		if (b.next == addr)
 			break;
-		addr = b.magic == CLIKA_BUFFER_MAGIC || b.next ? b.next : 0;
+		addr = b.next;
 	}
 	return seen;
 }
 
 int harvest__read(pid_t lpid, const struct seen_buffer *b, uint64_t from, struct harvested *h)
 {
-	const size_t head_len = offsetof(struct clika_buffer, flushed) + sizeof(uint64_t);
+	const size_t head_len = offsetof(struct clika_buffer, depth);
 	struct clika_buffer now;
 	struct proc_range ranges[3];
 	uint64_t oldest, at, first;
@@ -146,18 +146,14 @@ int harvest__read(pid_t lpid, const struct seen_buffer *b, uint64_t from, struct
 		if ((size_t)ranges[i].got < ranges[i].n)
 			return -EFAULT;
 	}
-	/* A new owner of the memory, or the writer has gone round. */
-	if (now.magic != CLIKA_BUFFER_MAGIC || now.head < b->head)
+	/* The memory has a new owner. */
+	if (now.magic != CLIKA_BUFFER_MAGIC || now.born != b->born || now.head < b->head)
 		return 0;
 	oldest = now.head + IN_FLIGHT > CLIKA_DATA_BYTES ? now.head + IN_FLIGHT - CLIKA_DATA_BYTES
 							 : 0;
-	if (oldest > from) {
-		/* Where the next record begins behind `oldest` nobody knows but at a half's start, and
-		 * what has been flushed meanwhile comes by the probe: none of it is needed from here. */
-		h->overwritten = h->len;
+	/* The writer has gone round, which it does by flushing: the probe has what is missing here. */
+	if (oldest > from)
 		return 0;
-	}
-	h->overwritten = 0;
 	h->from = from;
 	h->to = b->head;
 	return 1;

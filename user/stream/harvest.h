@@ -45,7 +45,6 @@ int harvest__look(pid_t lpid, uint64_t addr, struct seen_buffer *s);
 struct harvested {
 	uint64_t from; /* first byte that can be trusted */
 	uint64_t to;
-	uint64_t overwritten; /* bytes at the front that were lost while reading */
 	size_t len;
 	uint8_t data[2 * WIRE_HALF];
 };

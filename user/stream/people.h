@@ -16,11 +16,10 @@ struct person_thread;
 /* A buffer of a target's thread (batched markers). */
 struct thread_buffer {
 	uint64_t addr, born, object;
-	uint64_t expected;       /* stream position up to which records were taken */
-	uint64_t expected_count; /* records up to there */
-	uint64_t dropped;        /* of the target's counter, already reported */
-	uint32_t file;           /* number in the file registry, UINT32_MAX = not known yet */
-	bool positioned;         /* expected is meaningful */
+	uint64_t expected; /* stream position up to which records were taken */
+	uint64_t dropped;  /* of the target's counter, already reported */
+	uint32_t file;     /* number in the file registry, UINT32_MAX = not known yet */
+	bool positioned;   /* expected is meaningful */
 	struct person_thread *thread;
 	struct chain *chain;
 	struct thread_buffer *next;
