@@ -31,7 +31,7 @@ struct record {
 };
 
 clika_token record__span_begin(const char *name, uint32_t len, uint32_t nargs,
-				      const struct record_arg *args);
+			       const struct record_arg *args);
 void record__span_end(clika_token token);
 void record__emit(const struct record *r);
 /* A span that has ended, between two moments of CLOCK_BOOTTIME. */
