@@ -1,39 +1,358 @@
 /* SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only) */
-/* Function probes: a record at the entry, one at each way out; the loader pairs them by stack pointer. */
+/*
+ * Function probes: a record at the entry, one at each way out; the loader pairs them by stack
+ * pointer. What a recipe wants of a call (arguments, texts, the value it returns) is described by a
+ * wire_fetch_set; a call without one costs nothing more than the two records.
+ */
 #ifndef CLIKA_BPF_CALLS_H
 #define CLIKA_BPF_CALLS_H
 
 #include "bpf/common.h"
 
-static __always_inline int call__hit(__u64 sp, __u64 cookie)
+#define MAX_FETCH_SETS 4096
+#define MAX_FRAMES 8192
+#define MAX_BLOCKS 262144
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_FETCH_SETS);
+	__type(key, __u32);
+	__type(value, struct wire_fetch_set);
+} fetches __weak SEC(".maps");
+
+/* Calls whose return wants something of their entry. The oldest give way: frames that an exception
+ * left are never taken out otherwise. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, MAX_FRAMES);
+	__type(key, struct wire_frame_key);
+	__type(value, struct wire_frame);
+} frames __weak SEC(".maps");
+
+/* Blocks of memory that were worth a record when they were allocated. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_BLOCKS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct wire_block_key);
+	__type(value, __u64);
+} blocks __weak SEC(".maps");
+
+/* Bit i: parity of the links that count under switch i. */
+__u64 switches __weak = 0;
+
+struct call_small {
+	struct wire_call_data d;
+};
+struct call_mid {
+	struct wire_call_data d;
+	char text[2][WIRE_FETCH_BYTES];
+};
+struct call_full {
+	struct wire_call_data d;
+	char text[WIRE_FETCH_TEXTS][WIRE_FETCH_BYTES];
+};
+
+/* What fetches start from: arguments 0 to 5, the value returned, the stack pointer. */
+struct call_bases {
+	__u64 at[8];
+};
+
+static __always_inline bool switch__is_old(__u64 cookie)
+{
+	__u32 s = (cookie >> COOKIE_SWITCH_AT) & (COOKIE_SWITCHES - 1);
+
+	return s && ((switches >> s) & 1) != !!(cookie & COOKIE_PARITY);
+}
+
+static __always_inline void call__fill(struct wire_call *c, struct task_struct *task, __u16 size,
+				       __u8 kind, __u64 ts, __u64 sp, __u64 cookie)
+{
+	hdr__fill(&c->hdr, size, kind, cookie & COOKIE_TAIL ? WF_TAIL : 0, ts);
+	task__fill(&c->task, task);
+	c->sp = sp;
+	c->func = (__u32)cookie;
+	c->pad = 0;
+}
+
+static __always_inline __u64 value__cut(__u64 v, __u8 bytes, __u8 is_signed)
+{
+	__u8 shift = (64 - bytes * 8) & 63;
+
+	v <<= shift;
+	return is_signed ? (__u64)((__s64)v >> shift) : v >> shift;
+}
+
+/* The place that the steps lead to. False: a word on the way cannot be read. */
+static __always_inline bool fetch__place(const struct wire_fetch *f, const struct call_bases *b,
+					 __u64 *place)
+{
+	__u64 at = b->at[f->base & 7];
+	__u32 i, n = f->n_steps;
+
+	for (i = 0; i < WIRE_STEPS; i++) {
+		if (i >= n)
+			break;
+		at += (__s64)f->steps[i];
+		if (i + 1 == n)
+			break;
+		if (bpf_probe_read_user(&at, sizeof(at), (void *)at))
+			return false;
+	}
+	*place = at;
+	return true;
+}
+
+static __always_inline bool fetch__value(const struct wire_fetch *f, const struct call_bases *b,
+					 __u64 *to)
+{
+	__u64 place = 0, v = 0;
+	__u32 n = f->bytes;
+
+	if (!fetch__place(f, b, &place))
+		return false;
+	if (!f->n_steps) {
+		*to = value__cut(place, f->bytes, f->is_signed);
+		return true;
+	}
+	if (n > sizeof(v))
+		n = sizeof(v);
+	if (bpf_probe_read_user(&v, n, (void *)place))
+		return false;
+	*to = value__cut(v, f->bytes, f->is_signed);
+	return true;
+}
+
+static __always_inline bool fetch__text(const struct wire_fetch *f, const struct call_bases *b,
+					char *text, __u64 *to)
+{
+	__u64 place = 0, word[2];
+	__u32 n = f->bytes;
+	long got;
+
+	text[0] = 0;
+	if (n > WIRE_FETCH_BYTES)
+		n = WIRE_FETCH_BYTES;
+	if (!fetch__place(f, b, &place))
+		return false;
+	switch (f->kind) {
+	case FETCH_STRING:
+		if (bpf_probe_read_user(word, sizeof(word), (void *)place))
+			return false;
+		place = word[0];
+		if (word[1] < n)
+			n = word[1];
+		n &= WIRE_FETCH_BYTES * 2 - 1;
+		if (n > WIRE_FETCH_BYTES)
+			n = WIRE_FETCH_BYTES;
+		/* fallthrough */
+	case FETCH_BYTES:
+		*to = n;
+		return !n || !bpf_probe_read_user(text, n, (void *)place);
+	default:
+		got = bpf_probe_read_user_str(text, n, (void *)place);
+		if (got < 0)
+			return false;
+		*to = got > 0 ? got - 1 : 0;
+		return true;
+	}
+}
+
+/* All of a set into a reserved record with room for @texts texts. */
+static __always_inline void call__fetch(struct wire_call_data *d, char *text, __u32 texts,
+					const struct wire_fetch_set *s, const struct call_bases *b)
+{
+	__u32 i, n = s->n, slot;
+	__u8 faults = 0;
+	__u64 v;
+
+	d->n = n;
+	d->texts = texts;
+	__builtin_memset(d->pad, 0, sizeof(d->pad));
+	for (i = 0; i < WIRE_FETCHES; i++) {
+		const struct wire_fetch *f = &s->f[i];
+		bool ok;
+
+		v = 0;
+		if (i >= n) {
+			d->vals[i] = 0;
+			continue;
+		}
+		if (f->kind == FETCH_VALUE) {
+			ok = fetch__value(f, b, &v);
+		} else {
+			/* @texts is 0, 2 or 4; a mask is a bound that every verifier understands. */
+			slot = f->slot;
+			barrier_var(slot);
+			slot &= texts ? texts - 1 : 0;
+			ok = texts && fetch__text(f, b, text + slot * WIRE_FETCH_BYTES, &v);
+		}
+		d->vals[i] = v;
+		if (!ok)
+			faults |= 1u << i;
+	}
+	d->faults = faults;
+}
+
+static __always_inline int call__key(struct wire_frame_key *k, struct task_struct *task, __u64 sp)
+{
+	k->sp = sp;
+	k->tid = task->pid;
+	k->pad = 0;
+	return 0;
+}
+
+/* Is the call worth a record? An entry leaves what its return will ask for; a return takes it. */
+static __always_inline bool call__kept(const struct wire_fetch_set *s, struct task_struct *task,
+				       struct call_bases *b, bool is_return)
+{
+	struct wire_frame_key key;
+	struct wire_frame fresh = {}, *frame;
+	struct wire_block_key block = {};
+	struct wire_stats *st;
+	__u64 v = 0;
+	__u32 i, n = 0;
+
+	if (is_return) {
+		if (s->keep != KEEP_FRAME)
+			return true;
+		call__key(&key, task, b->at[FETCH_BASE_SP]);
+		frame = bpf_map_lookup_elem(&frames, &key);
+		if (!frame)
+			return false;
+		for (i = 0; i < 6; i++) {
+			if (!(s->save & (1u << i)))
+				continue;
+			b->at[i] = frame->saved[n & (WIRE_SAVED - 1)];
+			n++;
+		}
+		bpf_map_delete_elem(&frames, &key);
+		return true;
+	}
+	if (s->keep == KEEP_AT_LEAST || s->keep == KEEP_KNOWN) {
+		if (!fetch__value(&s->f[0], b, &v))
+			return false;
+		if (s->keep == KEEP_AT_LEAST && v < s->least)
+			return false;
+		if (s->keep == KEEP_KNOWN) {
+			block.addr = v;
+			block.tgid = task->tgid;
+			if (bpf_map_delete_elem(&blocks, &block))
+				return false;
+		}
+	}
+	if (!s->save && s->keep != KEEP_AT_LEAST)
+		return true;
+	for (i = 0; i < 6; i++) {
+		if (!(s->save & (1u << i)))
+			continue;
+		fresh.saved[n & (WIRE_SAVED - 1)] = b->at[i];
+		n++;
+	}
+	call__key(&key, task, b->at[FETCH_BASE_SP]);
+	if (bpf_map_update_elem(&frames, &key, &fresh, BPF_ANY)) {
+		st = stats__mine();
+		if (st)
+			stats__add(&st->map_full, 1);
+	}
+	return true;
+}
+
+static __always_inline void call__remember(struct task_struct *task, __u64 addr)
+{
+	struct wire_block_key block = { .addr = addr, .tgid = task->tgid };
+	struct wire_stats *st;
+	__u64 one = 1;
+
+	if (!addr || !bpf_map_update_elem(&blocks, &block, &one, BPF_ANY))
+		return;
+	st = stats__mine();
+	if (st)
+		stats__add(&st->map_full, 1);
+}
+
+static __always_inline int call__rich(const struct wire_fetch_set *s, struct task_struct *task,
+				      struct call_bases *b, __u64 ts, __u64 cookie, void *ring)
+{
+	__u8 kind = cookie & COOKIE_RETURN ? W_RETURN_DATA : W_CALL_DATA;
+	__u64 sp = b->at[FETCH_BASE_SP];
+	__u32 at;
+
+	if (s->remember) {
+		__u64 addr = 0;
+
+		at = (s->remember - 1) & (WIRE_FETCHES - 1);
+		if (fetch__value(&s->f[at], b, &addr))
+			call__remember(task, addr);
+	}
+	if (s->texts > 2) {
+		struct call_full *c = bpf_ringbuf_reserve(ring, sizeof(*c), 0);
+
+		if (!c)
+			goto lost;
+		call__fill(&c->d.call, task, sizeof(*c), kind, ts, sp, cookie);
+		call__fetch(&c->d, &c->text[0][0], WIRE_FETCH_TEXTS, s, b);
+		ring__submit(ring, c);
+	} else if (s->texts) {
+		struct call_mid *c = bpf_ringbuf_reserve(ring, sizeof(*c), 0);
+
+		if (!c)
+			goto lost;
+		call__fill(&c->d.call, task, sizeof(*c), kind, ts, sp, cookie);
+		call__fetch(&c->d, &c->text[0][0], 2, s, b);
+		ring__submit(ring, c);
+	} else {
+		struct call_small *c = bpf_ringbuf_reserve(ring, sizeof(*c), 0);
+
+		if (!c)
+			goto lost;
+		call__fill(&c->d.call, task, sizeof(*c), kind, ts, sp, cookie);
+		call__fetch(&c->d, NULL, 0, s, b);
+		ring__submit(ring, c);
+	}
+	return 0;
+lost:
+	loss__single(task, (__u32)cookie + 1, WL_RING_FULL | 0x100);
+	return 0;
+}
+
+static __always_inline int call__hit(struct call_bases *b, __u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 ts = bpf_ktime_get_boot_ns();
+	__u32 set = cookie >> COOKIE_FETCH_AT;
 	struct wire_call *c;
 	void *ring;
 
-	if (!admit(task))
+	if (switch__is_old(cookie) || !admit(task))
 		return 0;
 	ring = ring__mine();
 	if (!ring)
 		return 0;
+	/* Both ends of a call carry the stack pointer that points at the return address; on x86 a
+	 * return probe runs when that has been popped. */
+#if defined(__TARGET_ARCH_x86)
+	if (cookie & COOKIE_RETPROBE)
+		b->at[FETCH_BASE_SP] -= 8;
+#endif
+	if (set) {
+		struct wire_fetch_set *s = bpf_map_lookup_elem(&fetches, &set);
+
+		if (!s)
+			return 0;
+		if (!call__kept(s, task, b, cookie & COOKIE_RETURN))
+			return 0;
+		/* What a function returns is not known where it jumps into another. */
+		if (s->n && !(cookie & COOKIE_TAIL))
+			return call__rich(s, task, b, ts, cookie, ring);
+	}
 	c = bpf_ringbuf_reserve(ring, sizeof(*c), 0);
 	if (!c) {
 		loss__single(task, (__u32)cookie + 1, WL_RING_FULL | 0x100);
 		return 0;
 	}
-	hdr__fill(&c->hdr, sizeof(*c), cookie & COOKIE_RETURN ? W_RETURN : W_CALL,
-		  cookie & COOKIE_TAIL ? WF_TAIL : 0, ts);
-	task__fill(&c->task, task);
-	/* Both ends of a call carry the stack pointer that points at the return address; on x86 a
-	 * return probe runs when that has been popped. */
-#if defined(__TARGET_ARCH_x86)
-	if (cookie & COOKIE_RETPROBE)
-		sp -= 8;
-#endif
-	c->sp = sp;
-	c->func = (__u32)cookie;
-	c->pad = 0;
+	call__fill(c, task, sizeof(*c), cookie & COOKIE_RETURN ? W_RETURN : W_CALL, ts,
+		   b->at[FETCH_BASE_SP], cookie);
 	ring__submit(ring, c);
 	return 0;
 }

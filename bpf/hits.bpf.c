@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: (BSD-2-Clause OR GPL-2.0-only)
 #include "bpf/hits.h"
+#include "bpf/regs.h"
 
 char LICENSE[] SEC("license") __weak = "Dual BSD/GPL";
 
@@ -8,11 +9,6 @@ char LICENSE[] SEC("license") __weak = "Dual BSD/GPL";
 		PT_REGS_PARM1(ctx), PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx), PT_REGS_PARM4(ctx),    \
 			PT_REGS_PARM5(ctx), PARM6(ctx)                                             \
 	}
-#if defined(__TARGET_ARCH_x86)
-#define PARM6(ctx) ((ctx)->r9)
-#else
-#define PARM6(ctx) (((const struct user_pt_regs *)(ctx))->regs[5])
-#endif
 
 SEC("uprobe")
 int probe_hit(struct pt_regs *ctx)

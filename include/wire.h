@@ -64,7 +64,9 @@ WIRE_ASSERT_SIZE(struct wire_spec, 16);
 	X(W_EXIT, 8, "exit", struct wire_exit)                                                     \
 	X(W_RENAME, 9, "rename", struct wire_exit)                                                 \
 	X(W_REGISTER, 10, "register", struct wire_register)                                        \
-	X(W_OPEN, 11, "open", struct wire_open)
+	X(W_OPEN, 11, "open", struct wire_open)                                                    \
+	X(W_CALL_DATA, 12, "call with data", struct wire_call_data)                                \
+	X(W_RETURN_DATA, 13, "return with data", struct wire_call_data)
 
 enum wire_kind {
 #define X(e, n, name, type) e = n,
@@ -151,6 +153,22 @@ struct wire_call {
 };
 WIRE_ASSERT_SIZE(struct wire_call, 64);
 
+/* What a call brings along: numbers, and texts or arrays that they stand for. */
+#define WIRE_FETCHES 8
+#define WIRE_FETCH_TEXTS 4
+#define WIRE_FETCH_BYTES 64
+
+struct wire_call_data {
+	struct wire_call call;
+	__wu8 n;      /* of vals */
+	__wu8 faults; /* bit i: fetch i could not be read */
+	__wu8 texts;  /* that follow */
+	__wu8 pad[5];
+	__wu64 vals[WIRE_FETCHES]; /* of a text: its length in bytes */
+	/* texts times WIRE_FETCH_BYTES bytes */
+};
+WIRE_ASSERT_SIZE(struct wire_call_data, 136);
+
 struct wire_process { /* W_FORK: task is the child's first thread, ptgid its parent */
 	struct wire_hdr hdr;
 	struct wire_task task;
@@ -217,6 +235,72 @@ WIRE_ASSERT_SIZE(struct wire_task_info, 80);
 #define COOKIE_RETURN (1ull << 32)
 #define COOKIE_TAIL (1ull << 33)
 #define COOKIE_RETPROBE (1ull << 34) /* hit after the return address was popped */
+/* Bit 35: parity, bits 36 to 41: switch (0 = none). A hit whose parity is not the switch's is an
+ * old link's, which is about to be closed. */
+#define COOKIE_PARITY (1ull << 35)
+#define COOKIE_SWITCH_AT 36
+#define COOKIE_SWITCHES 64
+/* Bits 48 to 63: what to fetch, a number in the map `fetches`; 0 = nothing. */
+#define COOKIE_FETCH_AT 48
+
+/* --- what function probes fetch -------------------------------------------------------------------- */
+
+enum wire_fetch_kind {
+	FETCH_VALUE = 1,  /* a number: the base itself without steps, else what lies at the place */
+	FETCH_BYTES = 2,  /* `bytes` bytes at the place */
+	FETCH_TEXT = 3,   /* NUL-terminated, at most `bytes` with the NUL */
+	FETCH_STRING = 4, /* {pointer, size} at the place */
+};
+
+#define WIRE_STEPS 6
+#define FETCH_BASE_RETURN 6 /* bases 0 to 5: arguments (at a return: as saved at the entry) */
+#define FETCH_BASE_SP 7
+
+/* Every step but the last is added and followed; the last leads to the place. */
+struct wire_fetch {
+	__wu8 base;
+	__wu8 kind; /* enum wire_fetch_kind */
+	__wu8 n_steps;
+	__wu8 bytes;
+	__wu8 is_signed;
+	__wu8 slot; /* of a text */
+	__wu16 pad;
+	__ws32 steps[WIRE_STEPS];
+};
+WIRE_ASSERT_SIZE(struct wire_fetch, 32);
+
+enum wire_keep {
+	KEEP_ALL = 0,
+	KEEP_AT_LEAST = 1, /* an entry: fetch 0 is at least `least`; its return is kept with it */
+	KEEP_KNOWN = 2,    /* an entry: fetch 0 is a block that was remembered */
+	KEEP_FRAME = 3,    /* a return: its entry was kept or saved something */
+};
+
+struct wire_fetch_set {
+	__wu8 n, texts;
+	__wu8 keep;     /* enum wire_keep */
+	__wu8 save;     /* an entry: bit i: argument i is wanted at the return */
+	__wu8 remember; /* a return: 1 + the fetch that is the address of a block */
+	__wu8 pad[3];
+	__wu64 least;
+	struct wire_fetch f[WIRE_FETCHES];
+};
+WIRE_ASSERT_SIZE(struct wire_fetch_set, 16 + 32 * WIRE_FETCHES);
+
+#define WIRE_SAVED 2 /* arguments that a frame can save */
+struct wire_frame_key {
+	__wu64 sp;
+	__wu32 tid;
+	__wu32 pad;
+};
+struct wire_frame {
+	__wu64 saved[WIRE_SAVED]; /* of the lowest bits of `save`, in order */
+};
+struct wire_block_key {
+	__wu64 addr;
+	__wu32 tgid;
+	__wu32 pad;
+};
 
 /* --- maps ------------------------------------------------------------------------------------------ */
 

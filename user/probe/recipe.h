@@ -79,6 +79,8 @@ struct recipe_arg {
 	enum recipe_type type;
 	enum recipe_type element; /* of RECIPE_ARRAY, RECIPE_COUNTED: a number type */
 	uint8_t count;            /* of RECIPE_CHARS, RECIPE_ARRAY, RECIPE_COUNTED */
+	bool late;                /* RECIPE_ARG with "at": "return": the register as it was at the
+				   * entry, followed at the return (a result through a pointer) */
 	bool hidden;              /* "show": false: not an argument of the span */
 	bool positive;            /* numbers and elements below 1 are implausible */
 	struct recipe_ifs ifs;    /* shown only then */
