@@ -126,7 +126,9 @@ struct recipe_does {
 
 struct recipe_name {
 	struct recipe_ifs ifs; /* n = 0: always */
-	char *text; /* "$1" text of the first star of the pattern, "$0" the whole name, "{arg}" an argument's text */
+	/* "$1" text of the first star of the pattern, "$0" the name without parameters and return type,
+	 * "{arg}" an argument's text */
+	char *text;
 };
 
 /* What BPF takes before it asks for ring space. */
@@ -139,8 +141,12 @@ enum recipe_keep {
 struct recipe_function {
 	unsigned line;      /* of its "match" in the file, for messages */
 	uint64_t libraries; /* bit i: recipe->libraries[i] */
-	char **match; /* globs on symbols, on demangled names with and without parameters; the first that
-		       * matches counts */
+	/*
+	 * Globs, the first that matches counts. Each is tried on the symbol, then on the demangled name:
+	 * without parameters and return type, without parameters, whole. "$1" is text of the first of
+	 * these that matches, each star taking as little as it can, from the left.
+	 */
+	char **match;
 	size_t n_match;
 	char **except;
 	size_t n_except;
@@ -150,7 +156,8 @@ struct recipe_function {
 	char *group; /* NULL = none */
 	char *why_off;
 	char *category; /* NULL = the recipe's */
-	struct recipe_name names[RECIPE_MAX_NAMES];
+	struct recipe_name
+		names[RECIPE_MAX_NAMES]; /* the last one has no condition: "$0" by default */
 	unsigned n_names;
 	struct recipe_arg args[RECIPE_MAX_ARGS];
 	unsigned n_args;
@@ -221,11 +228,13 @@ struct recipe {
 	size_t n_functions;
 };
 
-/* Comments (// and block) and trailing text are understood as JSON with comments. The message names file, line and reason. */
+/* JSON with comments (// and block). The message names file, line and reason. */
 int recipe__parse(const char *text, size_t len, const char *shown_as, struct recipe **out,
 		  struct clika_error *err);
 void recipe__free(struct recipe *r);
 const char *recipe_what__name(enum recipe_what what); /* as in the JSON: "alloc" */
+const char *recipe_type__name(enum recipe_type type); /* "i32" */
+const char *recipe_op__name(enum recipe_op op);       /* "gt" */
 
 /* --- the set that is in force ------------------------------------------------------------------ */
 
@@ -258,6 +267,7 @@ uint64_t recipe__library_of(const struct recipe *r, struct elf_file *f, const ch
 
 struct recipe_pick {
 	const struct recipe_function *rule;
+	size_t match; /* which of rule->match; a slot's name stands as symbol for functions of tables */
 	const struct elf_func *func; /* lives until the callback returns */
 	const char *names
 		[RECIPE_MAX_NAMES]; /* of rule->names, "$n" filled in; "{arg}" stays; live likewise */
@@ -267,7 +277,8 @@ struct recipe_found { /* per function rule, by index */
 };
 /*
  * Functions of the file that the recipe's rules name, by address, each once, under the first rule (in the order of the
- * recipe) that matches. Rules for which @on says no are passed over. Tables count too. One pass over the symbols
+ * recipe) that matches. A function whose rule @on says no to is not given, nor left to a later rule:
+ * so a rule that is off keeps its functions from a wider one behind it. @on NULL: all are. Tables count too. One pass over the symbols
  * however many rules there are. @found: n_functions entries, may be NULL. -ENODATA: the file has no symbols at all.
  */
 int recipe__pick(const struct recipe *r, uint64_t libraries, struct elf_file *f,
