@@ -29,7 +29,7 @@ EXPORT_ROUNDS = int(os.environ.get("CLIKA_BENCH_EXPORT_ROUNDS", "3"))
 BURSTS = 9
 EXPORTS = ("chrome", "perfetto")  # measured beside the peers' exports
 REPORTS = ("report", "memory", "summary")
-OTHER_EXPORTS = (*REPORTS, "pprof", "folded", "flamegraph", "speedscope", "firefox", "kineto", "csv", "otlp")
+OTHER_EXPORTS = (*REPORTS, "pprof", "folded", "flamegraph", "speedscope", "firefox", "kineto", "csv", "otlp", "html")
 LOAD_SECONDS = 10
 LOAD_RATE = 2_000_000
 

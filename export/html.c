@@ -222,11 +222,9 @@ static void put_timeline(struct html *h)
 static int html__close(void *state, struct clika_error *err)
 {
 	struct html *h = state;
-	int code = stats__finish(h->st);
 	size_t i;
 
-	if (code)
-		return error__set(err, code, "out of memory");
+	(void)err;
 	put_head(h);
 	put_data(h);
 	put_timeline(h);
@@ -239,12 +237,18 @@ static int html__close(void *state, struct clika_error *err)
 	return h->err;
 }
 
+static void html__stats(void *state, const struct stats *st)
+{
+	struct html *h = state;
+
+	h->st = st;
+}
+
 static int html__item(void *state, const struct item *it)
 {
 	struct html *h = state;
-	int err = stats__item(h->st, it);
+	int err = stacks__item(&h->stacks, it);
 
-	err = err ? err : stacks__item(&h->stacks, it);
 	err = err ? err : html_spans__item(&h->spans, it);
 	if (!err && it->kind == IT_EVENT &&
 	    (it->ev->kind == EV_COUNTER_I64 || it->ev->kind == EV_COUNTER_F64))
@@ -264,7 +268,6 @@ static void html__free(void *state)
 	html_spans__free(&h->spans);
 	html_texts__free(&h->texts);
 	stacks__free(&h->stacks);
-	stats__free(h->st);
 	free(h->text_of);
 	free(h);
 }
@@ -287,7 +290,6 @@ static int html__open(struct session *s, struct outfile *out, const struct expor
 	code = html_spans__init(&h->spans, s, o->stack_args);
 	code = code ? code : html_texts__init(&h->texts, MAX_TEXTS, TEXT_BYTES);
 	code = code ? code : stacks__init(&h->stacks, s, STACKS_TEXT);
-	code = code ? code : stats__new(s, &h->st);
 	if (code || !h->text_of || !h->series_of)
 		return error__set(err, -ENOMEM, "out of memory");
 	return 0;
@@ -299,6 +301,7 @@ const struct exporter_ops exporter_html = {
 	.summary = "one page for any browser: operations, timeline, flame graph, requests, memory",
 	.open = html__open,
 	.item = html__item,
+	.stats = html__stats,
 	.close = html__close,
 	.free = html__free,
 };

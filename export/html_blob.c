@@ -4,12 +4,11 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <zlib.h>
 
 #define LEVEL 6
-#define STEP 65536
+#define STEP 16384
 
 static void end(struct html_blob *blob)
 {
@@ -24,9 +23,13 @@ int html_blob__start(struct html_blob *blob)
 	z_stream *z;
 
 	end(blob);
-	buf__reset(&blob->b);
+	spool__free(blob->bytes);
+	blob->bytes = spool__new(1);
+	blob->len = 0;
+	if (!blob->step)
+		blob->step = malloc(STEP);
 	z = calloc(1, sizeof(*z));
-	if (!z || deflateInit(z, LEVEL) != Z_OK) {
+	if (!blob->bytes || !blob->step || !z || deflateInit(z, LEVEL) != Z_OK) {
 		free(z);
 		return -ENOMEM;
 	}
@@ -37,17 +40,18 @@ int html_blob__start(struct html_blob *blob)
 static int pump(struct html_blob *blob, int flush)
 {
 	z_stream *z = blob->stream;
-	int code;
+	int code, err = 0;
+	size_t n;
 
 	do {
-		if (buf__reserve(&blob->b, STEP))
-			return -ENOMEM;
-		z->next_out = blob->b.data + blob->b.len;
+		z->next_out = blob->step;
 		z->avail_out = STEP;
 		code = deflate(z, flush);
-		blob->b.len += STEP - z->avail_out;
-	} while (code == Z_OK && !z->avail_out && blob->b.len <= blob->max);
-	return code == Z_STREAM_ERROR ? -EIO : 0;
+		n = STEP - z->avail_out;
+		err = n ? spool__put(blob->bytes, 0, blob->step, n) : 0;
+		blob->len += n;
+	} while (!err && code == Z_OK && !z->avail_out && blob->len <= blob->max);
+	return err ? err : code == Z_STREAM_ERROR ? -EIO : 0;
 }
 
 int html_blob__add(struct html_blob *blob, const void *p, size_t n)
@@ -57,51 +61,93 @@ int html_blob__add(struct html_blob *blob, const void *p, size_t n)
 
 	if (n > UINT_MAX)
 		return -EFBIG;
-	if (blob->b.len > blob->max)
+	if (blob->len > blob->max)
 		return 0;
 	z->next_in = (Bytef *)(uintptr_t)p;
 	z->avail_in = (uInt)n;
-	while (!err && z->avail_in && blob->b.len <= blob->max)
+	while (!err && z->avail_in && blob->len <= blob->max)
 		err = pump(blob, Z_NO_FLUSH);
 	return err;
 }
 
 int html_blob__finish(struct html_blob *blob)
 {
-	int err = blob->b.len > blob->max ? 0 : pump(blob, Z_FINISH);
+	int err = blob->len > blob->max ? 0 : pump(blob, Z_FINISH);
 
 	end(blob);
-	return err ? err : blob->b.len > blob->max ? -EFBIG : 0;
+	return err ? err : blob->len > blob->max ? -EFBIG : 0;
 }
 
-int html_blob__base64(const struct html_blob *blob, struct outfile *out)
+/* --- base64 ----------------------------------------------------------------------------------- */
+
+struct base64 {
+	struct outfile *out;
+	char line[4096];
+	size_t n;
+	uint8_t rest[3]; /* too few for four digits yet */
+	size_t n_rest;
+};
+
+static int base64__digits(struct base64 *t)
 {
 	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const uint8_t *p = blob->b.data;
-	size_t left = blob->b.len, n;
-	char line[4096];
-	uint32_t v;
+	const uint8_t *p = t->rest;
+	uint32_t v = (uint32_t)p[0] << 16 | (t->n_rest > 1 ? (uint32_t)p[1] << 8 : 0) |
+		     (t->n_rest > 2 ? p[2] : 0);
+	char *to = t->line + t->n;
 	int err = 0;
 
-	while (left && !err) {
-		for (n = 0; left && n < sizeof(line); n += 4) {
-			v = (uint32_t)p[0] << 16 | (left > 1 ? (uint32_t)p[1] << 8 : 0) |
-			    (left > 2 ? p[2] : 0);
-			line[n] = digits[v >> 18];
-			line[n + 1] = digits[v >> 12 & 63];
-			line[n + 2] = left > 1 ? digits[v >> 6 & 63] : '=';
-			line[n + 3] = left > 2 ? digits[v & 63] : '=';
-			p += left > 2 ? 3 : left;
-			left -= left > 2 ? 3 : left;
-		}
-		err = outfile__write(out, line, n);
+	to[0] = digits[v >> 18];
+	to[1] = digits[v >> 12 & 63];
+	to[2] = t->n_rest > 1 ? digits[v >> 6 & 63] : '=';
+	to[3] = t->n_rest > 2 ? digits[v & 63] : '=';
+	t->n_rest = 0;
+	t->n += 4;
+	if (t->n == sizeof(t->line)) {
+		err = outfile__write(t->out, t->line, t->n);
+		t->n = 0;
 	}
 	return err;
+}
+
+static int base64__add(struct base64 *t, const uint8_t *p, size_t n)
+{
+	size_t i;
+	int err = 0;
+
+	for (i = 0; !err && i < n; i++) {
+		t->rest[t->n_rest++] = p[i];
+		if (t->n_rest == sizeof(t->rest))
+			err = base64__digits(t);
+	}
+	return err;
+}
+
+int html_blob__base64(struct html_blob *blob, struct outfile *out)
+{
+	struct base64 to = { .out = out };
+	struct spool_reader r;
+	size_t n;
+	int err = 0;
+
+	spool_reader__init(&r, blob->bytes, 0);
+	while (!err && spool_reader__more(&r)) {
+		n = cursor__left(&r.c);
+		err = base64__add(&to, cursor__bytes(&r.c, n), n);
+	}
+	err = err ? err : r.err;
+	spool_reader__free(&r);
+	if (!err && to.n_rest)
+		err = base64__digits(&to);
+	return err || !to.n ? err : outfile__write(out, to.line, to.n);
 }
 
 void html_blob__free(struct html_blob *blob)
 {
 	end(blob);
-	buf__free(&blob->b);
+	spool__free(blob->bytes);
+	free(blob->step);
+	blob->bytes = NULL;
+	blob->step = NULL;
 }

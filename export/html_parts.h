@@ -32,7 +32,7 @@ struct html {
 	uint32_t *text_of; /* string id -> 1 + text */
 	size_t n_names;
 	struct stacks stacks;
-	struct stats *st;
+	const struct stats *st; /* of the whole pass */
 	struct html_series series[HTML_MAX_COUNTERS];
 	uint32_t n_series;
 	struct map64 *series_of; /* process track << 32 | name */
