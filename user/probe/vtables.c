@@ -455,7 +455,8 @@ static int give_tables(struct file *x, int (*fn)(void *ctx, const struct vtable 
 	for (i = 0; i < x->n_types; i++)
 		if (x->types[i].depth && x->types[i].table)
 			order[n++] = &x->types[i];
-	qsort(order, n, sizeof(*order), by_depth);
+	if (n)
+		qsort(order, n, sizeof(*order), by_depth);
 	for (i = 0; i < n && !rc; i++) {
 		char *plain = read_name(x, order[i], name, sizeof(name)) ? demangle__name(name)
 									 : NULL;
@@ -486,7 +487,8 @@ int vtables__each(struct elf_file *f, const char *base,
 	if (rc) {
 		error__set(err, rc, "%s: classes could not be read: %s", f->name, strerror(-rc));
 	} else {
-		qsort(x.types, x.n_types, sizeof(*x.types), type_order);
+		if (x.n_types)
+			qsort(x.types, x.n_types, sizeof(*x.types), type_order);
 		found = mark_derived(&x, base);
 		if (found) {
 			find_tables(&x);
