@@ -146,6 +146,32 @@ static void knows_what_the_file_says(void **state)
 	recipe__free(r);
 }
 
+static void knows_results_left_behind_a_pointer_and_tables_of_classes(void **state)
+{
+	struct recipe *r =
+		parse("{ \"recipe\": 1, \"name\": \"m\", \"libraries\": [ { \"id\": \"c\", "
+		      "\"file\": \"x\" } ],\n"
+		      "  \"tables\": [ { \"name\": \"K\", \"derived_from\": \"rt::Kernel\", "
+		      "\"entries\": 7,\n"
+		      "    \"slots\": { \"2\": \"Compute\" } } ],\n"
+		      "  \"functions\": [ { \"match\": \"make\", \"args\": [\n"
+		      "    { \"name\": \"p\", \"from\": \"arg1\", \"path\": [0], \"type\": "
+		      "\"pointer\", \"at\": "
+		      "\"return\" },\n"
+		      "    { \"name\": \"n\", \"from\": \"arg0\", \"type\": \"u64\" } ],\n"
+		      "    \"does\": [ { \"what\": \"alloc\", \"address\": \"p\", \"bytes\": \"n\" "
+		      "} ] } ] }\n");
+
+	(void)state;
+	assert_true(r->functions[0].args[0].late);
+	assert_false(r->functions[0].args[1].late);
+	assert_true(r->functions[0].does[0].at_return);
+	assert_string_equal(r->tables[0].derived_from, "rt::Kernel");
+	assert_int_equal(r->tables[0].entries, 7);
+	assert_null(r->tables[0].getter);
+	recipe__free(r);
+}
+
 /* One change to the whole recipe: the text that is replaced, what stands there then. */
 static const struct mistake {
 	const char *was, *is, *line, *says;
@@ -172,6 +198,18 @@ static const struct mistake {
 	{ "{ \"exports\": \"thing_v2\", \"value\": 40 }", "{ \"value\": 40 }", "16",
 	  "either build_id or exports" },
 	{ "\"9\": \"Free\"", "\"x\": \"Free\"", "20", "numbers for keys" },
+	{ "\"getter\": \"GetApi\"", "\"getter\": \"GetApi\", \"derived_from\": \"a::B\"", "19",
+	  "have no 'getter'" },
+	{ "\"getter\": \"GetApi\"", "\"getter\": \"GetApi\", \"entries\": 4", "19",
+	  "is for classes" },
+	{ "\"from\": \"stack2\"", "\"from\": \"stack2\", \"at\": \"return\"", "28",
+	  "only arg0 to arg5 are kept" },
+	{ "\"from\": \"return\"", "\"from\": \"return\", \"at\": \"entry\"", "33",
+	  "not known at the entry" },
+	{ "\"from\": \"return\"", "\"from\": \"arg0\", \"at\": \"return\"", "33",
+	  "the same at the return" },
+	{ "\"from\": \"stack2\"", "\"from\": \"arg2\", \"at\": \"exit\"", "28",
+	  "cannot be 'exit'" },
 	{ "\"9\": \"Free\"", "\"3\": \"Free\"", "20", "twice" },
 	{ "\"library\": [\"core\"],\n      \"match\"", "\"library\": [\"cora\"],\n      \"match\"",
 	  "23", "did you mean 'core'?" },
@@ -280,6 +318,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(knows_what_the_file_says),
+		cmocka_unit_test(knows_results_left_behind_a_pointer_and_tables_of_classes),
 		cmocka_unit_test(names_line_and_reason_of_mistakes),
 		cmocka_unit_test(every_cut_is_an_error_not_a_crash),
 		cmocka_unit_test(refuses_what_is_no_text_or_has_no_end),

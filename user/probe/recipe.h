@@ -200,10 +200,13 @@ struct recipe_layout {
 	size_t n_rows;
 };
 
-/* A table of function pointers in the file's data (an API struct), read from relocations. */
+/* A table of function pointers in the file's data (an API struct), read from relocations; or the virtual functions
+ * of a class and of those that derive from it, found by their type information: named "ns::Class<float>::SLOT". */
 struct recipe_table {
 	char *name;
 	uint64_t libraries;
+	char *derived_from; /* the base, "ns::Class"; NULL = one table */
+	unsigned entries;   /* functions that the base's own table has, exactly; 0 = any number */
 	char *getter; /* exported function that returns the address of a struct whose first word is a
 			   * function that returns the table; NULL = longest run of relocations */
 	unsigned at_least; /* entries that it must have */

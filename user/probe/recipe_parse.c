@@ -208,13 +208,12 @@ static int parse_slot(const struct rj *j, const cJSON *item, struct recipe_table
 
 static int parse_table(const struct rj *j, const cJSON *o, struct recipe *r)
 {
-	static const char *const keys[] = {
-		"name", "library", "getter", "at_least", "slots", NULL
-	};
+	static const char *const keys[] = { "name",    "library",  "getter", "derived_from",
+					    "entries", "at_least", "slots",  NULL };
 	struct recipe_table *t = &r->tables[r->n_tables];
 	int rc = rj__keys(j, o, "a table", keys);
 	const cJSON *slots = rj__get(o, "slots"), *c;
-	int64_t least = 0;
+	int64_t least = 0, entries = 0;
 	size_t i;
 	int n;
 
@@ -225,9 +224,18 @@ static int parse_table(const struct rj *j, const cJSON *o, struct recipe *r)
 	    (rc = rj__text(j, o, "name", &t->name)) ||
 	    (rc = rj__libraries(j, r, o, &t->libraries)) ||
 	    (rc = rj__text(j, o, "getter", &t->getter)) ||
+	    (rc = rj__text(j, o, "derived_from", &t->derived_from)) ||
+	    (rc = rj__int(j, o, "entries", 1, 65536, &entries)) ||
 	    (rc = rj__int(j, o, "at_least", 1, 65536, &least)) ||
 	    (rc = rj__required(j, o, "a table", "slots")))
 		return rc;
+	t->entries = (unsigned)entries;
+	if (t->derived_from && t->getter)
+		return rj__bad(j, rj__get(o, "getter"),
+			       "classes ('derived_from') have no 'getter'");
+	if (t->entries && !t->derived_from)
+		return rj__bad(j, rj__get(o, "entries"),
+			       "'entries' is for classes ('derived_from')");
 	if (!cJSON_IsObject(slots) || !slots->child)
 		return rj__bad(j, slots, "'slots' must be an object: { \"9\": \"Run\" }");
 	n = cJSON_GetArraySize(slots);
@@ -388,6 +396,7 @@ void recipe__free(struct recipe *r)
 		free(r->tables[i].slots);
 		free(r->tables[i].name);
 		free(r->tables[i].getter);
+		free(r->tables[i].derived_from);
 	}
 	for (i = 0; i < r->n_functions; i++)
 		recipe_function__free(&r->functions[i]);

@@ -144,7 +144,7 @@ static int number_or_arg(const struct rj *j, const cJSON *o, const char *key,
 
 static bool at_return(const struct recipe_function *fn, int arg)
 {
-	return arg >= 0 && fn->args[arg].source == RECIPE_RETURN;
+	return arg >= 0 && (fn->args[arg].source == RECIPE_RETURN || fn->args[arg].late);
 }
 
 static bool ifs_at_return(const struct recipe_function *fn, const struct recipe_ifs *ifs)
@@ -387,12 +387,48 @@ static int parse_count(const struct rj *j, const cJSON *o, struct recipe_arg *a)
 	return 0;
 }
 
+/* "at": "return": a result that the function leaves where an argument points to. */
+static int parse_at(const struct rj *j, const cJSON *o, const struct recipe_function *fn,
+		    struct recipe_arg *a)
+{
+	static const char *const ats[] = { "", "entry", "return" };
+	const cJSON *item = rj__get(o, "at");
+	uint64_t kept = 0;
+	int at = 0, rc;
+	unsigned i;
+
+	rc = item ? rj__word_of(j, item, "'at'", ats, ARRAY_SIZE(ats), &at) : 0;
+	if (rc)
+		return rc;
+	if (at == 1 && a->source == RECIPE_RETURN)
+		return rj__bad(j, item,
+			       "'%s' comes from what the function returns: not known at the entry",
+			       a->name);
+	if (at != 2 || a->source == RECIPE_RETURN)
+		return 0;
+	if (a->source != RECIPE_ARG)
+		return rj__bad(j, item, "'%s': only arg0 to arg5 are kept until the return",
+			       a->name);
+	if (!a->n_path && !is_text(a->type))
+		return rj__bad(
+			j, item,
+			"'%s' is the same at the return: only what a 'path' leads to may change",
+			a->name);
+	a->late = true;
+	for (i = 0; i < fn->n_args; i++)
+		if (fn->args[i].late)
+			kept |= 1ull << fn->args[i].index;
+	if (__builtin_popcountll(kept) > 2)
+		return rj__bad(j, item, "at most 2 different arguments are kept until the return");
+	return 0;
+}
+
 static int parse_arg(const struct rj *j, const struct recipe *r, const cJSON *o,
 		     struct recipe_function *fn)
 {
 	static const char *const keys[] = { "name",    "from",   "path", "type",
 					    "element", "count",  "show", "positive",
-					    "if",      "values", NULL };
+					    "if",      "values", "at",   NULL };
 	struct recipe_arg *a = &fn->args[fn->n_args];
 	int rc = rj__keys(j, o, "an argument", keys), type = 0;
 	bool show = true;
@@ -414,6 +450,8 @@ static int parse_arg(const struct rj *j, const struct recipe *r, const cJSON *o,
 	    (rc = rj__bool(j, o, "positive", &a->positive)) || (rc = parse_values(j, o, a)))
 		return rc;
 	a->hidden = !show;
+	if ((rc = parse_at(j, o, fn, a)))
+		return rc;
 	if (strlen(a->name) > 63 || strpbrk(a->name, "{}$"))
 		return rj__bad(j, rj__get(o, "name"),
 			       "the name of an argument has at most 63 bytes and no '{', '}' or "
@@ -446,12 +484,12 @@ static int parse_args(const struct rj *j, const struct recipe *r, const cJSON *o
 		struct recipe_arg *a = &fn->args[i];
 
 		rc = parse_ifs(j, c, fn, &a->ifs);
-		if (!rc && a->source != RECIPE_RETURN && ifs_at_return(fn, &a->ifs))
+		if (!rc && !at_return(fn, (int)i) && ifs_at_return(fn, &a->ifs))
 			return rj__bad(j, rj__get(c, "if"),
 				       "'%s' is read at entry, where what the function returns is "
 				       "not known",
 				       a->name);
-		if (is_text(a->type) && a->source != RECIPE_RETURN && ++texts > 4)
+		if (is_text(a->type) && !at_return(fn, (int)i) && ++texts > 4)
 			return rj__bad(j, c, "at most 4 arguments at entry may be texts or arrays");
 	}
 	return rc;
