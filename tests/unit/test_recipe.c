@@ -247,7 +247,25 @@ static const struct mistake {
 	{ "\"table\": \"Api\"", "\"table\": \"Apis\"", "42", "did you mean 'Api'?" },
 	{ "\"off\": \"hot\",\n", "\n", "43", "add \"off\"" },
 	{ "\"group\": \"api\"", "\"span\": false", "42", "says nothing" },
+	{ "\"group\": \"api\"", "\"cut_to_text\": \"__\"", "43", "one character" },
+	{ "\"name\": \"api $1\"", "\"name\": \"a$1\", \"cut_to_text\": \"_\"", "42",
+	  "begins with a text" },
+	{ "\"name\": [ {", "\"cut_to_text\": \"_\", \"name\": [ {", "26", "one 'name'" },
 };
+
+static void knows_where_a_name_may_be_cut(void **state)
+{
+	struct recipe *r = parse(
+		"{\"recipe\": 1, \"name\": \"demo\", \"title\": \"demo\", \"records\": \"calls\","
+		"\"libraries\": [{\"id\": \"core\", \"file\": \"lib*\"}],"
+		"\"functions\": [{\"match\": \"ns::*::call\", \"name\": \"ns::$1\","
+		"\"cut_to_text\": \"_\"}, {\"match\": \"x\"}]}");
+
+	(void)state;
+	assert_int_equal(r->functions[0].cut_at, '_');
+	assert_int_equal(r->functions[1].cut_at, 0);
+	recipe__free(r);
+}
 
 static char *changed(const struct mistake *m)
 {
@@ -319,6 +337,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(knows_what_the_file_says),
 		cmocka_unit_test(knows_results_left_behind_a_pointer_and_tables_of_classes),
+		cmocka_unit_test(knows_where_a_name_may_be_cut),
 		cmocka_unit_test(names_line_and_reason_of_mistakes),
 		cmocka_unit_test(every_cut_is_an_error_not_a_crash),
 		cmocka_unit_test(refuses_what_is_no_text_or_has_no_end),

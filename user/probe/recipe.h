@@ -159,6 +159,12 @@ struct recipe_function {
 	struct recipe_name
 		names[RECIPE_MAX_NAMES]; /* the last one has no condition: "$0" by default */
 	unsigned n_names;
+	/*
+	 * Not 0: the file's constants hold the name as a text, up to one of these characters at which it
+	 * may be cut ("ns::$1" for "add_Tensor" is "ns::add" where "ns::add_Tensor" is no text and that
+	 * is). Where none is, the name stays whole. There is one name then, with a constant beginning.
+	 */
+	char cut_at;
 	struct recipe_arg args[RECIPE_MAX_ARGS];
 	unsigned n_args;
 	struct recipe_does does[RECIPE_MAX_DOES];
@@ -288,5 +294,17 @@ int recipe__pick(const struct recipe *r, uint64_t libraries, struct elf_file *f,
 		 bool (*on)(void *ctx, const struct recipe_function *fn),
 		 int (*fn)(void *ctx, const struct recipe_pick *p), void *ctx,
 		 struct recipe_found *found, struct func_skips *skips, struct clika_error *err);
+
+/*
+ * Texts that begin with @begin among the constants of the file (sections that are neither written nor run), for names
+ * that are cut to one of them. No such text: an empty set.
+ */
+struct recipe_texts;
+int recipe_texts__read(struct elf_file *f, const char *begin, struct recipe_texts **out,
+		       struct clika_error *err);
+void recipe_texts__free(struct recipe_texts *t);
+size_t recipe_texts__count(const struct recipe_texts *t);
+/* Cuts @name, given without @begin, to the longest of the texts that it is or that goes up to an @at; false (and whole) when there is none. */
+bool recipe_texts__cut(const struct recipe_texts *t, char *name, char at);
 
 #endif

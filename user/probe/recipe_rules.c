@@ -710,6 +710,27 @@ static int parse_keep(const struct rj *j, const cJSON *item, struct recipe_funct
 	return 0;
 }
 
+/* Texts are looked for by how they begin, which must be told apart from what else a file holds. */
+#define MIN_BEGINNING 3u
+
+static int parse_cut(const struct rj *j, const cJSON *item, struct recipe_function *fn)
+{
+	if (!item)
+		return 0;
+	if (!cJSON_IsString(item) || strlen(item->valuestring) != 1)
+		return rj__bad(j, item,
+			       "'cut_to_text' must be the one character at which the name may be "
+			       "cut: \"_\"");
+	if (fn->n_names != 1 || strcspn(fn->names[0].text, "${") < MIN_BEGINNING ||
+	    strchr(fn->names[0].text, '{'))
+		return rj__bad(j, item,
+			       "'cut_to_text' needs one 'name' that begins with a text of its own "
+			       "and holds no "
+			       "argument: \"ns::$1\"");
+	fn->cut_at = item->valuestring[0];
+	return 0;
+}
+
 /* --- functions ---------------------------------------------------------------------------------------------- */
 
 static int parse_table_of(const struct rj *j, const struct recipe *r, const cJSON *o,
@@ -758,9 +779,9 @@ static int check_slots(const struct rj *j, const struct recipe *r, const cJSON *
 
 static int parse_function(const struct rj *j, struct recipe *r, const cJSON *o)
 {
-	static const char *const keys[] = { "library", "match",    "except", "table", "name",
-					    "span",    "category", "off",    "group", "args",
-					    "does",    "keep",     NULL };
+	static const char *const keys[] = { "library", "match",    "except",      "table", "name",
+					    "span",    "category", "off",         "group", "args",
+					    "does",    "keep",     "cut_to_text", NULL };
 	struct recipe_function *fn = &r->functions[r->n_functions];
 	int rc = rj__keys(j, o, "a function", keys);
 
@@ -776,8 +797,8 @@ static int parse_function(const struct rj *j, struct recipe *r, const cJSON *o)
 	    (rc = rj__text(j, o, "category", &fn->category)) ||
 	    (rc = rj__text(j, o, "off", &fn->why_off)) ||
 	    (rc = rj__text(j, o, "group", &fn->group)) || (rc = parse_args(j, r, o, fn)) ||
-	    (rc = parse_names(j, o, fn)) || (rc = parse_all_does(j, o, fn)) ||
-	    (rc = parse_keep(j, rj__get(o, "keep"), fn)))
+	    (rc = parse_names(j, o, fn)) || (rc = parse_cut(j, rj__get(o, "cut_to_text"), fn)) ||
+	    (rc = parse_all_does(j, o, fn)) || (rc = parse_keep(j, rj__get(o, "keep"), fn)))
 		return rc;
 	fn->line = (unsigned)rj__get(o, "match")->valueint;
 	fn->off = fn->why_off != NULL;
