@@ -149,6 +149,13 @@ bool utf8__valid(const char *s, size_t len);
 void text__append_printable(struct buf *out, const char *s, size_t len);
 /* Shell-style match of bytes with * ? [..] [!..]; no other characters are special. */
 bool text__glob(const char *pattern, const char *s);
+/* The same, and what the stars stand for, up to @max of them: from the left, each takes as little
+ * as lets the rest match. Filled only on a match; those that the pattern does not have are empty. */
+struct text_part {
+	const char *at;
+	size_t len;
+};
+bool text__glob_parts(const char *pattern, const char *s, struct text_part *parts, size_t max);
 
 /* --- files ---------------------------------------------------------------------------------- */
 

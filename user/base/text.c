@@ -138,16 +138,21 @@ static bool glob__set(const char *p, unsigned char c, bool *hit, const char **ne
 	return true;
 }
 
-bool text__glob(const char *pattern, const char *s)
+bool text__glob_parts(const char *pattern, const char *s, struct text_part *parts, size_t max)
 {
 	const char *star = NULL, *retry = NULL, *next;
+	size_t n = 0, i;
 	bool hit;
 
+	for (i = 0; i < max; i++)
+		parts[i] = (struct text_part){ s, 0 };
 	while (*s) {
 		next = pattern + 1;
 		if (*pattern == '*') {
 			star = ++pattern;
 			retry = s;
+			if (n++ < max)
+				parts[n - 1].at = s;
 			continue;
 		}
 		if (*pattern == '?')
@@ -160,11 +165,19 @@ bool text__glob(const char *pattern, const char *s)
 		} else if (star) {
 			pattern = star;
 			s = ++retry;
+			if (n <= max)
+				parts[n - 1].len = (size_t)(retry - parts[n - 1].at);
 		} else {
 			return false;
 		}
 	}
-	while (*pattern == '*')
-		pattern++;
+	for (; *pattern == '*'; pattern++)
+		if (n++ < max)
+			parts[n - 1].at = s;
 	return !*pattern;
+}
+
+bool text__glob(const char *pattern, const char *s)
+{
+	return text__glob_parts(pattern, s, NULL, 0);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,20 +96,47 @@ static char *behind_type(char *s)
 	return name;
 }
 
+int demangled__make(const char *demangled, struct demangled *d)
+{
+	char *name;
+
+	memset(d, 0, sizeof(*d));
+	d->full = strdup(demangled);
+	d->bare = strndup(demangled, (size_t)(parameters(demangled) - demangled));
+	if (!d->full || !d->bare) {
+		demangled__free(d);
+		return -ENOMEM;
+	}
+	name = behind_type(d->bare);
+	d->forms[d->n++] = name;
+	if (name != d->bare)
+		d->forms[d->n++] = d->bare;
+	if (strlen(d->bare) != strlen(d->full))
+		d->forms[d->n++] = d->full;
+	return 0;
+}
+
+void demangled__free(struct demangled *d)
+{
+	free(d->full);
+	free(d->bare);
+	memset(d, 0, sizeof(*d));
+}
+
 bool demangle__matches(const char *glob, const char *demangled)
 {
-	__cleanup_free char *bare = NULL;
-	char *name;
+	struct demangled d;
+	bool hit = false;
+	unsigned i;
 
 	if (text__glob(glob, demangled))
 		return true;
-	bare = strndup(demangled, (size_t)(parameters(demangled) - demangled));
-	if (!bare)
+	if (demangled__make(demangled, &d))
 		return false;
-	if (text__glob(glob, bare))
-		return true;
-	name = behind_type(bare);
-	return name != bare && text__glob(glob, name);
+	for (i = 0; i < d.n && !hit; i++)
+		hit = text__glob(glob, d.forms[i]);
+	demangled__free(&d);
+	return hit;
 }
 
 /* Words that a mangled name writes in another way, and their pieces: the glob may cut them. */

@@ -3,6 +3,7 @@
  * The dynamic symbol table without section headers. Some strippers remove those, the loader of
  * the target needs none: it goes by PT_DYNAMIC, and so does this.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "user/probe/elf_internal.h"
@@ -10,12 +11,9 @@
 #define MAX_DYNAMIC 4096u
 #define MAX_SYMBOLS (64u << 20)
 #define MAX_CHAIN 65536u
+#define MAX_SONAME 256u
 
-struct dynamic {
-	uint64_t symbols, strings, strings_size, hash, gnu_hash, entry_size;
-};
-
-static void read_entries(const struct elf_file *f, const GElf_Phdr *ph, struct dynamic *d)
+static void read_entries(const struct elf_file *f, const GElf_Phdr *ph, struct elf_dynamic *d)
 {
 	uint64_t i, n = ph->p_filesz / sizeof(Elf64_Dyn);
 	Elf64_Dyn e;
@@ -39,6 +37,9 @@ static void read_entries(const struct elf_file *f, const GElf_Phdr *ph, struct d
 			break;
 		case DT_HASH:
 			d->hash = e.d_un.d_ptr;
+			break;
+		case DT_SONAME:
+			d->soname = e.d_un.d_val;
 			break;
 		case DT_GNU_HASH:
 			d->gnu_hash = e.d_un.d_ptr;
@@ -82,7 +83,7 @@ static uint64_t count_by_gnu_hash(const struct elf_file *f, uint64_t at)
 	return 0;
 }
 
-static uint64_t count_symbols(const struct elf_file *f, const struct dynamic *d)
+static uint64_t count_symbols(const struct elf_file *f, const struct elf_dynamic *d)
 {
 	uint32_t n;
 
@@ -92,27 +93,138 @@ static uint64_t count_symbols(const struct elf_file *f, const struct dynamic *d)
 	return d->gnu_hash ? count_by_gnu_hash(f, d->gnu_hash) : 0;
 }
 
-bool elf_file__dynamic_symbols(const struct elf_file *f, GElf_Shdr *symbols, GElf_Shdr *strings)
+static const struct elf_dynamic *dynamic_of(struct elf_file *f)
 {
-	struct dynamic d = { 0 };
 	GElf_Phdr ph;
 	size_t n, i;
 
-	memset(symbols, 0, sizeof(*symbols));
-	memset(strings, 0, sizeof(*strings));
+	if (f->dynamic_read)
+		return &f->dynamic;
+	f->dynamic_read = true;
+	f->dynamic.soname = UINT64_MAX;
 	if (elf_getphdrnum(f->elf, &n) < 0)
-		return false;
+		return &f->dynamic;
 	for (i = 0; i < n; i++)
 		if (gelf_getphdr(f->elf, (int)i, &ph) && ph.p_type == PT_DYNAMIC)
-			read_entries(f, &ph, &d);
-	if (d.entry_size != sizeof(Elf64_Sym) ||
-	    !elf_file__offset(f, d.symbols, &symbols->sh_offset) ||
-	    !elf_file__offset(f, d.strings, &strings->sh_offset))
+			read_entries(f, &ph, &f->dynamic);
+	return &f->dynamic;
+}
+
+bool elf_file__dynamic_symbols(struct elf_file *f, GElf_Shdr *symbols, GElf_Shdr *strings)
+{
+	const struct elf_dynamic *d = dynamic_of(f);
+
+	memset(symbols, 0, sizeof(*symbols));
+	memset(strings, 0, sizeof(*strings));
+	if (d->entry_size != sizeof(Elf64_Sym) ||
+	    !elf_file__offset(f, d->symbols, &symbols->sh_offset) ||
+	    !elf_file__offset(f, d->strings, &strings->sh_offset))
 		return false;
 	symbols->sh_type = SHT_DYNSYM;
 	symbols->sh_entsize = sizeof(Elf64_Sym);
-	symbols->sh_size = count_symbols(f, &d) * sizeof(Elf64_Sym);
+	symbols->sh_size = count_symbols(f, d) * sizeof(Elf64_Sym);
 	strings->sh_type = SHT_STRTAB;
-	strings->sh_size = d.strings_size;
+	strings->sh_size = d->strings_size;
 	return symbols->sh_size > 0;
+}
+
+const char *elf_file__soname(struct elf_file *f)
+{
+	const struct elf_dynamic *d = dynamic_of(f);
+	char name[MAX_SONAME];
+	size_t n;
+
+	if (f->soname || d->soname >= d->strings_size)
+		return f->soname;
+	n = elf_file__read(f, d->strings + d->soname, name, sizeof(name));
+	if (n && *name && memchr(name, 0, n))
+		f->soname = strdup(name);
+	return f->soname;
+}
+
+/* --- lookup ------------------------------------------------------------------------------------ */
+
+/* Is symbol @index a defined one named @name. */
+static bool symbol_is(const struct elf_file *f, const struct elf_dynamic *d, uint64_t index,
+		      const char *name, size_t len)
+{
+	char text[512];
+	size_t done = 0, n;
+	Elf64_Sym sym;
+
+	if (elf_file__read(f, d->symbols + index * sizeof(sym), &sym, sizeof(sym)) != sizeof(sym) ||
+	    sym.st_shndx == SHN_UNDEF || sym.st_name >= d->strings_size)
+		return false;
+	for (len++; done < len; done += n) {
+		n = len - done < sizeof(text) ? len - done : sizeof(text);
+		if (elf_file__read(f, d->strings + sym.st_name + done, text, n) != n ||
+		    memcmp(text, name + done, n) != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool in_gnu_hash(const struct elf_file *f, const struct elf_dynamic *d, const char *name,
+			size_t len)
+{
+	uint64_t bloom, at = d->gnu_hash, chains;
+	uint32_t head[4], h = 5381, index, word;
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		h = h * 33 + (unsigned char)name[i];
+	if (elf_file__read(f, at, head, sizeof(head)) != sizeof(head) || !head[0] || !head[2])
+		return false;
+	at += sizeof(head);
+	if (elf_file__read(f, at + 8ull * (h / 64 % head[2]), &bloom, 8) != 8 ||
+	    !(bloom >> (h % 64) & 1) || !(bloom >> ((h >> (head[3] & 31)) % 64) & 1))
+		return false;
+	at += 8ull * head[2];
+	if (!read_word(f, at + 4ull * (h % head[0]), &index) || index < head[1])
+		return false;
+	chains = at + 4ull * head[0];
+	for (i = 0; i < MAX_CHAIN; i++, index++) {
+		if (!read_word(f, chains + 4ull * (index - head[1]), &word))
+			return false;
+		if ((word | 1) == (h | 1) && symbol_is(f, d, index, name, len))
+			return true;
+		if (word & 1)
+			return false;
+	}
+	return false;
+}
+
+static bool in_hash(const struct elf_file *f, const struct elf_dynamic *d, const char *name,
+		    size_t len)
+{
+	uint32_t n_buckets, n_chains, h = 0, high, index;
+	size_t i;
+
+	for (i = 0; i < len; i++) {
+		h = (h << 4) + (unsigned char)name[i];
+		high = h & 0xf0000000;
+		h = (h ^ high >> 24) & ~high;
+	}
+	if (!read_word(f, d->hash, &n_buckets) || !read_word(f, d->hash + 4, &n_chains) ||
+	    !n_buckets || !read_word(f, d->hash + 8 + 4ull * (h % n_buckets), &index))
+		return false;
+	for (i = 0; i < MAX_CHAIN && index && index < n_chains; i++) {
+		if (symbol_is(f, d, index, name, len))
+			return true;
+		if (!read_word(f, d->hash + 8 + 4ull * n_buckets + 4ull * index, &index))
+			return false;
+	}
+	return false;
+}
+
+bool elf_file__exports(struct elf_file *f, const char *name)
+{
+	const struct elf_dynamic *d = dynamic_of(f);
+	size_t len = strlen(name);
+
+	if (d->entry_size != sizeof(Elf64_Sym))
+		return false;
+	if (d->gnu_hash)
+		return in_gnu_hash(f, d, name, len);
+	return d->hash && in_hash(f, d, name, len);
 }

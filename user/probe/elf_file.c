@@ -287,6 +287,7 @@ void elf_file__close(struct elf_file *f)
 	free(f->loads);
 	free(f->usdts);
 	free(f->colds);
+	free(f->soname);
 	free(f->name);
 	free(f);
 }

@@ -71,6 +71,7 @@ struct elf_func {
 	const char *symbol;    /* as in the file */
 	const char *demangled; /* NULL = not mangled */
 	uint64_t vaddr, offset, size;
+	int64_t rank; /* of elf_file__choose_functions() */
 };
 struct func_skips {
 	uint32_t ifunc, no_size, not_code, cold;
@@ -81,6 +82,29 @@ struct func_skips {
 int elf_file__functions(struct elf_file *f, const char *glob,
 			int (*fn)(void *ctx, const struct elf_func *fu), void *ctx,
 			struct func_skips *skips, struct clika_error *err);
+
+/*
+ * The same for any number of globs in one go: the caller says what a name is worth. Of the names of
+ * one function the one with the lowest rank is given.
+ */
+struct func_chooser {
+	void *ctx;
+	/* False: no symbol of this name is wanted. Asked for every name of the file, so cheap. */
+	bool (*maybe)(void *ctx, const char *symbol);
+	/*
+	 * Below 0: not wanted. Only what is code has a demangled name that counts; who needs it puts it
+	 * in *@demangled, malloc'ed. -ENOMEM goes through as an error.
+	 */
+	int64_t (*rank)(void *ctx, const char *symbol, bool code, char **demangled);
+};
+int elf_file__choose_functions(struct elf_file *f, const struct func_chooser *c,
+			       int (*fn)(void *ctx, const struct elf_func *fu), void *ctx,
+			       struct func_skips *skips, struct clika_error *err);
+
+/* DT_SONAME, NULL = none. Lives as long as the file is open. */
+const char *elf_file__soname(struct elf_file *f);
+/* Does the file export @name, by the hash table that a loader uses. */
+bool elf_file__exports(struct elf_file *f, const char *name);
 
 /*
  * Where a function's calls begin and end, found by a disassembler (Capstone): the best entry

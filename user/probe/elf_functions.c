@@ -25,15 +25,15 @@ enum match_kind { MATCH_IFUNC, MATCH_CODE, MATCH_NO_SIZE, MATCH_NOT_CODE, MATCH_
 
 struct match {
 	uint64_t vaddr, offset, size, order;
+	int64_t rank;
 	size_t name, demangled; /* in text; 0 = none */
 	enum match_kind kind;
 };
 
 struct search {
-	struct elf_file *f; /* whose addresses count */
-	const char *glob;   /* NULL: cold parts only */
-	char needle[128];
-	bool has_needle, any_table, has_symtab;
+	struct elf_file *f;                 /* whose addresses count */
+	const struct func_chooser *chooser; /* NULL: cold parts only */
+	bool any_table, has_symtab;
 	struct buf text; /* names of matches */
 	struct match *matches;
 	size_t n, cap;
@@ -113,7 +113,8 @@ static enum match_kind kind_of(const struct elf_file *f, const GElf_Sym *sym, co
 	return sym->st_size ? MATCH_CODE : MATCH_NO_SIZE;
 }
 
-static int add_match(struct search *s, const GElf_Sym *sym, const char *name, const char *demangled)
+static int add_match(struct search *s, const GElf_Sym *sym, const char *name, const char *demangled,
+		     int64_t rank)
 {
 	struct match *m;
 
@@ -132,6 +133,7 @@ static int add_match(struct search *s, const GElf_Sym *sym, const char *name, co
 	m->vaddr = sym->st_value;
 	m->size = sym->st_size;
 	m->order = s->order;
+	m->rank = rank;
 	if (!s->text.len)
 		buf__u8(&s->text, 0);
 	m->name = s->text.len;
@@ -147,19 +149,18 @@ static int look_at_symbol(struct search *s, const GElf_Sym *sym, const char *nam
 {
 	__cleanup_free char *demangled = NULL;
 	bool code = GELF_ST_TYPE(sym->st_info) == STT_FUNC && sym->st_shndx != SHN_UNDEF;
-	bool raw;
+	int64_t rank;
 
 	if (!s->f->colds_read && code && sym->st_size && is_cold(name) && add_cold(s->f, sym))
 		return -ENOMEM;
-	if (!s->glob)
+	if (!s->chooser)
 		return 0;
-	raw = text__glob(s->glob, name);
-	if (!raw && (!code || (s->has_needle && !strstr(name, s->needle))))
-		return 0;
-	demangled = demangle__name(name);
-	if (!raw && (!demangled || !demangle__matches(s->glob, demangled)))
-		return 0;
-	return add_match(s, sym, name, demangled);
+	rank = s->chooser->rank(s->chooser->ctx, name, code, &demangled);
+	if (rank < 0)
+		return rank == -ENOMEM ? -ENOMEM : 0;
+	if (!demangled)
+		demangled = demangle__name(name);
+	return add_match(s, sym, name, demangled, rank);
 }
 
 static int by_word(const void *a, const void *b)
@@ -236,9 +237,8 @@ static int walk_names(struct search *s, const struct elf_file *f, const GElf_Shd
 		if (s->name_bytes > MAX_NAME_BYTES)
 			return error__set(s->err, -EBADMSG, "%s: its symbol names overlap",
 					  f->name);
-		if (!(s->glob &&
-		      (text__glob(s->glob, name) || !s->has_needle || strstr(name, s->needle))) &&
-		    !(is_cold(name) && !s->f->colds_read))
+		if (!(s->chooser && s->chooser->maybe(s->chooser->ctx, name)) &&
+		    !(!s->f->colds_read && is_cold(name)))
 			continue;
 		if (elf_file__pread(f, sh->sh_offset + index * sizeof(sym), &sym, sizeof(sym)) !=
 		    sizeof(sym))
@@ -278,7 +278,7 @@ static int walk_table(struct search *s, const struct elf_file *f, const GElf_Shd
 }
 
 /* .symtab before .dynsym: it also knows what is local. The format allows one of each. */
-static int walk_file(struct search *s, const struct elf_file *f)
+static int walk_file(struct search *s, struct elf_file *f)
 {
 	static const uint32_t types[] = { SHT_SYMTAB, SHT_DYNSYM };
 	GElf_Shdr sh, str;
@@ -384,6 +384,8 @@ static int by_match(const void *a, const void *b, void *ctx)
 		return x->kind < y->kind ? -1 : 1;
 	if (x->kind != MATCH_CODE)
 		return strcmp(text + x->name, text + y->name);
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
@@ -411,6 +413,7 @@ static int deliver(const struct search *s, int (*fn)(void *ctx, const struct elf
 			.vaddr = m->vaddr,
 			.offset = m->offset,
 			.size = m->size,
+			.rank = m->rank,
 		};
 
 		if (i && same_match(m, m - 1, text))
@@ -428,18 +431,17 @@ static int deliver(const struct search *s, int (*fn)(void *ctx, const struct elf
 	return rc;
 }
 
-int elf_file__functions(struct elf_file *f, const char *glob,
-			int (*fn)(void *ctx, const struct elf_func *fu), void *ctx,
-			struct func_skips *skips, struct clika_error *err)
+int elf_file__choose_functions(struct elf_file *f, const struct func_chooser *c,
+			       int (*fn)(void *ctx, const struct elf_func *fu), void *ctx,
+			       struct func_skips *skips, struct clika_error *err)
 {
-	struct search s = { .f = f, .glob = glob, .err = err };
+	struct search s = { .f = f, .chooser = c, .err = err };
 	struct func_skips unused;
 	int rc;
 
 	if (!skips)
 		skips = &unused;
 	memset(skips, 0, sizeof(*skips));
-	s.has_needle = demangle__needle(glob, s.needle, sizeof(s.needle));
 	rc = search__run(&s);
 	if (!rc && !s.any_table)
 		rc = error__set(err, -ENODATA,
@@ -451,4 +453,42 @@ int elf_file__functions(struct elf_file *f, const char *glob,
 	buf__free(&s.text);
 	free(s.matches);
 	return rc;
+}
+
+/* --- one glob ----------------------------------------------------------------------------------- */
+
+struct one_glob {
+	const char *glob;
+	char needle[128];
+	bool has_needle;
+};
+
+static bool one__maybe(void *ctx, const char *symbol)
+{
+	const struct one_glob *o = ctx;
+
+	return !o->has_needle || strstr(symbol, o->needle);
+}
+
+static int64_t one__rank(void *ctx, const char *symbol, bool code, char **demangled)
+{
+	const struct one_glob *o = ctx;
+
+	if (text__glob(o->glob, symbol))
+		return 0;
+	if (!code)
+		return -1;
+	*demangled = demangle__name(symbol);
+	return *demangled && demangle__matches(o->glob, *demangled) ? 0 : -1;
+}
+
+int elf_file__functions(struct elf_file *f, const char *glob,
+			int (*fn)(void *ctx, const struct elf_func *fu), void *ctx,
+			struct func_skips *skips, struct clika_error *err)
+{
+	struct one_glob o = { .glob = glob };
+	struct func_chooser c = { &o, one__maybe, one__rank };
+
+	o.has_needle = demangle__needle(glob, o.needle, sizeof(o.needle));
+	return elf_file__choose_functions(f, &c, fn, ctx, skips, err);
 }

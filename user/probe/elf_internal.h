@@ -32,6 +32,12 @@ struct cold_part {
 	uint64_t vaddr, size;
 };
 
+/* What PT_DYNAMIC tells; addresses are unchecked. */
+struct elf_dynamic {
+	uint64_t symbols, strings, strings_size, hash, gnu_hash, entry_size;
+	uint64_t soname; /* in the strings; UINT64_MAX = none */
+};
+
 struct elf_file {
 	int fd;
 	Elf *elf;
@@ -51,6 +57,10 @@ struct elf_file {
 	struct usdt_site *usdts; /* by pc, provider, name; strings lie in the notes */
 	size_t n_usdts;
 
+	bool dynamic_read;
+	struct elf_dynamic dynamic;
+	char *soname;
+
 	bool colds_read;
 	struct cold_part *colds; /* by vaddr */
 	size_t n_colds, cap_colds;
@@ -68,7 +78,7 @@ const struct elf_load *elf_file__load_at(const struct elf_file *f, uint64_t vadd
 int elf_file__read_colds(struct elf_file *f);
 bool elf_file__in_cold_part(struct elf_file *f, uint64_t vaddr);
 /* The dynamic symbol table and its strings as PT_DYNAMIC tells them; false when it does not. */
-bool elf_file__dynamic_symbols(const struct elf_file *f, GElf_Shdr *symbols, GElf_Shdr *strings);
+bool elf_file__dynamic_symbols(struct elf_file *f, GElf_Shdr *symbols, GElf_Shdr *strings);
 /* Reads the notes of a file range; appends to f->notes. */
 int elf_file__add_notes(struct elf_file *f, uint64_t offset, uint64_t size, uint64_t align,
 			uint64_t vaddr, bool allocated, struct clika_error *err);

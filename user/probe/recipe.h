@@ -281,8 +281,8 @@ struct recipe_pick {
 	const char *names
 		[RECIPE_MAX_NAMES]; /* of rule->names, "$n" filled in; "{arg}" stays; live likewise */
 };
-struct recipe_found { /* per function rule, by index */
-	uint32_t functions;
+struct recipe_found {       /* per function rule, by index */
+	uint32_t functions; /* also those that @on says no to */
 };
 /*
  * Functions of the file that the recipe's rules name, by address, each once, under the first rule (in the order of the
