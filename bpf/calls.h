@@ -329,7 +329,7 @@ static __always_inline int call__hit(struct call_bases *b, __u64 cookie)
 	ring = ring__mine();
 	if (!ring)
 		return 0;
-	/* Both ends of a call carry the stack pointer that points at the return address; on x86 a
+		/* Both ends of a call carry the stack pointer that points at the return address; on x86 a
 	 * return probe runs when that has been popped. */
 #if defined(__TARGET_ARCH_x86)
 	if (cookie & COOKIE_RETPROBE)

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #define MAX_CAPTURES_SHOWN 20
+#define WARNINGS_SHOWN 3 /* of one kind */
 
 static const char *known(const char *s)
 {
@@ -97,18 +98,42 @@ void summary__recorded(struct summary *m)
 	buf__free(&b);
 }
 
+/* How many warnings of @code there are among those from number @from to before @to, at most @max. */
+static size_t warnings_of(const struct stats *st, const char *code, size_t from, size_t to,
+			  size_t max)
+{
+	size_t i, n = 0;
+
+	for (i = from; i < to && n < max; i++)
+		n += !strcmp(st->warnings[i].code, code);
+	return n;
+}
+
+/* Many of one kind would push the tables off the screen. */
 void summary__warnings(struct summary *m)
 {
+	const struct stats *st = m->st;
 	struct buf b = { 0 };
-	size_t i;
+	const char *code;
+	size_t i, before, more;
 
 	text_out__heading(&m->t, "Warnings");
-	if (!m->st->n_warnings)
+	if (!st->n_warnings)
 		text_out__line(&m->t, "none");
-	for (i = 0; i < m->st->n_warnings; i++) {
+	for (i = 0; i < st->n_warnings; i++) {
+		code = st->warnings[i].code;
+		before = warnings_of(st, code, 0, i, WARNINGS_SHOWN);
+		if (before == WARNINGS_SHOWN)
+			continue;
 		buf__reset(&b);
-		buf__printf(&b, "%s: %s", m->st->warnings[i].code, m->st->warnings[i].text);
+		buf__printf(&b, "%s: %s", code, st->warnings[i].text);
 		text_out__wrap(&m->t, 2, (const char *)b.data, b.len);
+		more = before + 1 < WARNINGS_SHOWN
+			       ? 0
+			       : warnings_of(st, code, i + 1, st->n_warnings, SIZE_MAX);
+		if (more)
+			text_out__line(&m->t, "%s: %zu more of these; report.json has them all",
+				       code, more);
 	}
 	buf__free(&b);
 }

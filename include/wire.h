@@ -165,7 +165,7 @@ struct wire_call_data {
 	__wu8 texts;  /* that follow */
 	__wu8 pad[5];
 	__wu64 vals[WIRE_FETCHES]; /* of a text: its length in bytes */
-	/* texts times WIRE_FETCH_BYTES bytes */
+				   /* texts times WIRE_FETCH_BYTES bytes */
 };
 WIRE_ASSERT_SIZE(struct wire_call_data, 136);
 

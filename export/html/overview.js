@@ -114,11 +114,20 @@ function lossBox() {
     sum ? `: ${sum}.` : '.', ' Counts and sums below are of what was recorded.', el('ul', null, lines));
 }
 
+const WARNINGS_SHOWN = 3; // of one kind; the others are a click away
+
+function warningList(list) {
+  return el('ul', { class: 'warnings' }, list.map((w) => el('li', null, el('code', null, text(w.code)), ' ', text(w.text))));
+}
+
 function warningBox() {
   const repairs = REPAIRS.filter(([key]) => D.counts[key]);
-  const parts = [];
-  if (D.warnings.length) {
-    parts.push(el('ul', { class: 'warnings' }, D.warnings.map((w) => el('li', null, el('code', null, text(w.code)), ' ', text(w.text)))));
+  const parts = [], kinds = new Map();
+  for (const w of D.warnings) kinds.set(w.code, [...(kinds.get(w.code) || []), w]);
+  for (const [code, list] of kinds) {
+    parts.push(warningList(list.slice(0, WARNINGS_SHOWN)));
+    const more = list.slice(WARNINGS_SHOWN);
+    if (more.length) parts.push(el('details', null, el('summary', null, `${count(more.length)} more of `, el('code', null, text(code))), warningList(more)));
   }
   if (repairs.length) {
     parts.push(el('details', null, el('summary', null, 'Repaired or left out'),

@@ -4,6 +4,7 @@
 #include "tests/common/export_text.h"
 
 #include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,22 @@ static void shows_losses_with_their_cause(void **state)
 	assert_row(w, "\n ring buffer full 1,234\n");
 	assert_row(w, "\n target memory could not be read 0, at most 55 more\n");
 	assert_says(w, "lost: 1234 of 2000 records lost");
+}
+
+static void tells_a_few_warnings_of_a_kind_and_counts_the_others(void **state)
+{
+	struct world *w = *state;
+	char text[32];
+	int i;
+
+	rec__span(w->b, w->main, 1000, 10, "a");
+	for (i = 1; i <= 9; i++) {
+		snprintf(text, sizeof(text), "refusal %d", i);
+		rec__warning(w->b, i == 5 ? "seldom" : "often", text);
+	}
+	export_text(w, NULL, 100);
+	assert_says(w, "often: refusal 1\noften: refusal 2\noften: refusal 3\n"
+		       "often: 5 more of these; report.json has them all\nseldom: refusal 5\n");
 }
 
 static void fits_the_width_that_is_asked_for(void **state)
@@ -283,6 +300,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(first_line_says_where_the_time_goes),
 		TEST(says_zero_losses_and_no_warnings_as_such),
+		TEST(tells_a_few_warnings_of_a_kind_and_counts_the_others),
 		TEST(shows_losses_with_their_cause),
 		TEST(fits_the_width_that_is_asked_for),
 		TEST(names_from_targets_cannot_send_control_bytes),

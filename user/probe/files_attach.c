@@ -343,7 +343,7 @@ static int plan_func(void *ctx, const struct elf_func *fu)
 	else
 		ret = func_sites__find(pl->p->elf, fu, sites, &err);
 	if (ret) {
-		files__warn(f, "function-refused", "%s: %s: %s", pl->p->path, name, err.msg);
+		files__warn(f, "function-refused", "%s", err.msg);
 		free(sites);
 		return 0;
 	}

@@ -56,8 +56,8 @@ struct sweep {
 enum { MARK_INSN = 1, MARK_TARGET = 2, MARK_EXIT = 4, MARK_LOCK = 8, MARK_PENDING = 16 };
 
 #define REFUSE(s, fmt, ...)                                                                        \
-	error__set((s)->err, -ENOTSUP, "%s: function %s: " fmt, (s)->f->name, (s)->fu->symbol,     \
-		   ##__VA_ARGS__)
+	error__set((s)->err, -ENOTSUP, "%s: function %s: " fmt, (s)->f->name,                      \
+		   (s)->fu->demangled ? (s)->fu->demangled : (s)->fu->symbol, ##__VA_ARGS__)
 
 /*
  * A jump leaves the function only when the frame has been taken down: unwind tables say so
