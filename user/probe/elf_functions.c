@@ -303,22 +303,30 @@ static int walk_file(struct search *s, struct elf_file *f)
 }
 
 /* Distributions keep the symbol table of a stripped file apart, under its build id. */
-static int walk_debug_file(struct search *s)
+struct elf_file *elf_file__open_debug(const struct elf_file *f)
 {
-	const char *id = s->f->ident.build_id;
+	const char *id = f->ident.build_id;
 	__cleanup_close int fd = -1;
 	struct elf_file *debug;
 	char path[160];
-	int rc = 0;
 
 	if (strlen(id) < 4)
-		return 0;
+		return NULL;
 	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0 || elf_file__open(fd, path, &debug, NULL))
-		return 0;
-	if (strcmp(debug->ident.build_id, id) == 0 && debug->ident.machine == s->f->ident.machine)
-		rc = walk_file(s, debug);
+		return NULL;
+	if (strcmp(debug->ident.build_id, id) == 0 && debug->ident.machine == f->ident.machine)
+		return debug;
+	elf_file__close(debug);
+	return NULL;
+}
+
+static int walk_debug_file(struct search *s)
+{
+	struct elf_file *debug = elf_file__open_debug(s->f);
+	int rc = debug ? walk_file(s, debug) : 0;
+
 	elf_file__close(debug);
 	return rc;
 }

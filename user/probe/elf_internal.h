@@ -79,6 +79,27 @@ int elf_file__read_colds(struct elf_file *f);
 bool elf_file__in_cold_part(struct elf_file *f, uint64_t vaddr);
 /* The dynamic symbol table and its strings as PT_DYNAMIC tells them; false when it does not. */
 bool elf_file__dynamic_symbols(struct elf_file *f, GElf_Shdr *symbols, GElf_Shdr *strings);
+/* The file with the debug information of @f (/usr/lib/debug, by build id), NULL = none. */
+struct elf_file *elf_file__open_debug(const struct elf_file *f);
+/* What the index of .eh_frame says about the function around @vaddr; false = nothing. */
+bool elf_file__fde_at(const struct elf_file *f, uint64_t vaddr, uint64_t *start, uint64_t *size);
+
+/* Words of the file's data that the loader makes point to something in the file; by place. */
+struct elf_relocs {
+	struct elf_reloc {
+		uint64_t at, to; /* both as addresses of the file */
+	} * all;
+	size_t n, cap;
+	/* Where something of another kind begins: the lists of initialisers, the global offset table. */
+	uint64_t borders[8];
+	size_t n_borders;
+};
+int elf_relocs__read(const struct elf_file *f, struct elf_relocs *r, struct clika_error *err);
+void elf_relocs__free(struct elf_relocs *r);
+bool elf_relocs__at(const struct elf_relocs *r, uint64_t at, uint64_t *to);
+/* Index of the first whose place is not below @at. */
+size_t elf_relocs__from(const struct elf_relocs *r, uint64_t at);
+
 /* Reads the notes of a file range; appends to f->notes. */
 int elf_file__add_notes(struct elf_file *f, uint64_t offset, uint64_t size, uint64_t align,
 			uint64_t vaddr, bool allocated, struct clika_error *err);

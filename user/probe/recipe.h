@@ -189,8 +189,11 @@ struct recipe_library {
 
 /* A number that differs between versions of a runtime, and where to find it. */
 enum recipe_how {
-	RECIPE_HOW_ADDRESS = 1, /* accessor returns its argument plus the number */
-	RECIPE_HOW_LOAD, /* accessor reads memory at its argument plus the number: the lowest such */
+	RECIPE_HOW_ADDRESS = 1, /* "address": accessor returns its argument plus the number */
+	RECIPE_HOW_LOAD, /* "load": it reads memory at its argument plus the number: the lowest such */
+	RECIPE_HOW_VALUE, /* "value": it returns what lies at its argument plus the number */
+	/* All paths through it count. On some it may return something else; those that return what
+	 * is asked for must agree. Paths that are taken for a null argument only do not count. */
 };
 struct recipe_layout {
 	char *name;

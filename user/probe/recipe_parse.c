@@ -10,7 +10,7 @@
 
 #include "user/probe/recipe_json.h"
 
-static const char *const hows[] = { "", "address", "load" };
+static const char *const hows[] = { "", "address", "load", "value" };
 
 void texts__free(char **list, size_t n)
 {

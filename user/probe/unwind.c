@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "user/probe/elf_internal.h"
+#include "user/probe/layout.h"
 #include "user/probe/unwind.h"
 
 #define MAX_TABLES (64u << 20)
@@ -148,4 +149,106 @@ enum frame_state unwind__frame_at(struct unwind *u, uint64_t vaddr)
 			     : FRAME_IN_USE;
 	free(frame);
 	return st;
+}
+
+/* --- the index of functions ------------------------------------------------------------------------ */
+
+/* A row of the index: both relative to its header. Linkers write no other encoding. */
+struct index_row {
+	int32_t start, fde;
+};
+
+static bool read_row(const struct elf_file *f, uint64_t header, uint64_t i, struct index_row *row)
+{
+	return elf_file__read(f, header + 12 + i * sizeof(*row), row, sizeof(*row)) == sizeof(*row);
+}
+
+static uint64_t relative(uint64_t to, int32_t by)
+{
+	return to + (uint64_t)(int64_t)by;
+}
+
+/* The last row that begins at or before @vaddr. */
+static bool find_row(const struct elf_file *f, const GElf_Phdr *ph, uint64_t vaddr,
+		     struct index_row *row)
+{
+	struct {
+		uint8_t version, frame_enc, count_enc, table_enc;
+		int32_t frames;
+		uint32_t count;
+	} h;
+	uint64_t lo = 0, hi;
+
+	if (elf_file__read(f, ph->p_vaddr, &h, sizeof(h)) != sizeof(h) || h.version != 1 ||
+	    h.frame_enc != (DW_EH_PE_pcrel | DW_EH_PE_sdata4) || h.count_enc != DW_EH_PE_udata4 ||
+	    h.table_enc != (DW_EH_PE_datarel | DW_EH_PE_sdata4))
+		return false;
+	hi = h.count;
+	while (lo < hi) {
+		uint64_t mid = lo + (hi - lo) / 2;
+
+		if (!read_row(f, ph->p_vaddr, mid, row))
+			return false;
+		if (relative(ph->p_vaddr, row->start) <= vaddr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo && read_row(f, ph->p_vaddr, lo - 1, row);
+}
+
+bool elf_file__fde_at(const struct elf_file *f, uint64_t vaddr, uint64_t *start, uint64_t *size)
+{
+	struct {
+		uint32_t length, cie;
+		int32_t start;
+		uint32_t size;
+	} fde;
+	struct index_row row;
+	GElf_Phdr ph;
+	uint64_t at;
+
+	if (!find_header(f, &ph) || !find_row(f, &ph, vaddr, &row))
+		return false;
+	*start = relative(ph.p_vaddr, row.start);
+	at = relative(ph.p_vaddr, row.fde);
+	/* The encoding is told far away, by the entry that @cie leads to. That the start is the
+	 * same as in the index tells as well that it is the common one: 4 bytes, relative to itself. */
+	if (elf_file__read(f, at, &fde, sizeof(fde)) != sizeof(fde) ||
+	    fde.length < sizeof(fde) - sizeof(fde.length) || !fde.cie ||
+	    relative(at + 8, fde.start) != *start || vaddr - *start >= fde.size)
+		return false;
+	*size = fde.size;
+	return true;
+}
+
+struct around {
+	uint64_t vaddr, start, size;
+	bool found;
+};
+
+static int look_around(void *ctx, const struct elf_func *fu)
+{
+	struct around *a = ctx;
+
+	if (fu->vaddr > a->vaddr)
+		return 1;
+	if (a->vaddr - fu->vaddr < fu->size) {
+		a->start = fu->vaddr;
+		a->size = fu->size;
+		a->found = true;
+	}
+	return 0;
+}
+
+bool elf_file__function_at(struct elf_file *f, uint64_t vaddr, uint64_t *start, uint64_t *size)
+{
+	struct around a = { .vaddr = vaddr };
+
+	if (elf_file__fde_at(f, vaddr, start, size))
+		return true;
+	elf_file__functions(f, "*", look_around, &a, NULL, NULL);
+	*start = a.start;
+	*size = a.size;
+	return a.found;
 }
