@@ -60,6 +60,7 @@ static const char cxx[] =
 	"template <typename T> __attribute__((noinline)) T twice(T v) { return v + v; }\n"
 	"template long twice<long>(long);\n"
 	"}\n"
+	"const char *names[] = { \"demo::add\", \"demo::size_int\" };\n"
 	"extern \"C\" {\n"
 	"long demo_run(long x) { return x + 1; }\n"
 	"long demo_run_alias(long x) __attribute__((alias(\"demo_run\")));\n"
@@ -512,6 +513,33 @@ static void damaged_hash_tables_end(void **state)
 	free(bytes);
 }
 
+static void a_second_list_narrows_the_first(void **state)
+{
+	struct got g;
+
+	(void)state;
+	assert_string_equal(pick_in(&g, cxx_library(),
+				    "{ \"match\": \"at::_ops::*::call(at::Tensor const&*\", "
+				    "\"only\": [\"*::size_*\", \"at::_ops::mul_Tensor::*\"], "
+				    "\"except\": \"*mul_*\", \"name\": \"number $1\" },"
+				    "{ \"match\": \"at::_ops::*::call\", \"name\": \"$1\" }",
+				    NULL, NULL),
+			    "0:number size_int 1:add_Tensor 1:mul_Tensor");
+}
+
+static void cuts_names_to_texts_of_the_file(void **state)
+{
+	struct got g;
+
+	(void)state;
+	/* add is a text, so is size_int, mul is not. */
+	assert_string_equal(pick_in(&g, cxx_library(),
+				    "{ \"match\": \"at::_ops::*::call\", \"name\": \"demo::$1\", "
+				    "\"cut_to_text\": \"_\" }",
+				    NULL, NULL),
+			    "0:demo::add 0:demo::mul_Tensor 0:demo::size_int");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -525,6 +553,8 @@ int main(void)
 		cmocka_unit_test(many_globs_find_what_each_finds_alone),
 		cmocka_unit_test(a_set_leaves_out_no_glob_that_matches),
 		cmocka_unit_test(a_library_fits_all_that_is_said_of_it),
+		cmocka_unit_test(a_second_list_narrows_the_first),
+		cmocka_unit_test(cuts_names_to_texts_of_the_file),
 		cmocka_unit_test(knows_a_build_id),
 		cmocka_unit_test(exports_are_looked_up_as_a_loader_does),
 		cmocka_unit_test(damaged_hash_tables_end),

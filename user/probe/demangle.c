@@ -158,27 +158,54 @@ static bool is_abbreviated(const char *p, size_t n)
 	       (n >= 2 && p[0] == '_' && p[1] == '_'); /* __int128, __vector and their like */
 }
 
-bool demangle__needle(const char *glob, char *needle, size_t n)
+/* The next piece from *@p on that no form of a name writes in another way; NULL = no more. */
+static const char *next_piece(const char **p, size_t *len)
 {
-	size_t best = 0, len;
-	const char *p = glob;
+	while (**p) {
+		const char *piece = *p;
 
-	while (*p) {
-		if (*p == '[') { /* one of several letters: no literal */
-			const char *close = strchr(p + 1, ']');
+		if (*piece == '[') { /* one of several letters: no literal */
+			const char *close = strchr(piece + 1, ']');
 
-			p = close ? close + 1 : p + strlen(p);
+			*p = close ? close + 1 : piece + strlen(piece);
 			continue;
 		}
-		for (len = 0; isalnum((unsigned char)p[len]) || p[len] == '_'; len++)
+		for (*len = 0; isalnum((unsigned char)piece[*len]) || piece[*len] == '_'; ++*len)
 			;
-		if (len > best && len < n && !isdigit((unsigned char)*p) &&
-		    !is_abbreviated(p, len)) {
-			memcpy(needle, p, len);
+		*p += *len ? *len : 1;
+		if (*len && !isdigit((unsigned char)*piece) && !is_abbreviated(piece, *len))
+			return piece;
+	}
+	return NULL;
+}
+
+bool demangle__needle(const char *glob, char *needle, size_t n)
+{
+	const char *piece;
+	size_t best = 0, len;
+
+	while ((piece = next_piece(&glob, &len))) {
+		if (len > best && len < n) {
+			memcpy(needle, piece, len);
 			needle[len] = 0;
 			best = len;
 		}
-		p += len ? len : 1;
 	}
 	return best > 0;
+}
+
+char *demangle__needles(const char *glob)
+{
+	char *all = malloc(strlen(glob) + 2), *to = all;
+	const char *piece;
+	size_t len;
+
+	while (all && (piece = next_piece(&glob, &len))) {
+		memcpy(to, piece, len);
+		to += len;
+		*to++ = 0;
+	}
+	if (all)
+		*to = 0;
+	return all;
 }

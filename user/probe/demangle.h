@@ -25,5 +25,7 @@ void demangled__free(struct demangled *d);
  * most names are told apart by it without being demangled. False when there is none.
  */
 bool demangle__needle(const char *glob, char *needle, size_t n);
+/* All such pieces, each with its NUL, behind the last one another NUL. malloc'ed; NULL: out of memory. */
+char *demangle__needles(const char *glob);
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A glob that matches a name in any of its forms has a piece which occurs in the symbol
- * (demangle__needle). The first four bytes of all pieces are in one hash table, so a name costs a
- * lookup a byte however many globs there are; most names of a large library end here.
+ * A glob that matches a name in any of its forms has pieces which occur in the symbol
+ * (demangle__needle). The first four bytes of the longest of each are in one hash table, so a name
+ * costs a lookup a byte however many globs there are; most names of a large library end here. The
+ * other pieces must occur as well, lest every name with a "Tensor" in it be demangled.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ struct entry {
 	uint32_t len; /* 0 = every name is a candidate */
 	uint32_t next;
 	uint64_t seen; /* number of the name that it was found in */
+	char *all;     /* demangle__needles() */
 };
 
 struct glob_set {
@@ -55,6 +57,11 @@ struct glob_set *glob_set__new(const char *const *globs, size_t n)
 		struct entry *e = &s->entries[i];
 		uint32_t *head = &s->others;
 
+		e->all = demangle__needles(globs[i]);
+		if (!e->all) {
+			glob_set__free(s);
+			return NULL;
+		}
 		if (demangle__needle(globs[i], e->needle, sizeof(e->needle)))
 			e->len = (uint32_t)strlen(e->needle);
 		if (e->len >= GRAM)
@@ -67,10 +74,24 @@ struct glob_set *glob_set__new(const char *const *globs, size_t n)
 
 void glob_set__free(struct glob_set *s)
 {
+	size_t i;
+
 	if (!s)
 		return;
+	for (i = 0; i < s->n; i++)
+		free(s->entries[i].all);
 	free(s->entries);
 	free(s);
+}
+
+static bool has_all(const struct entry *e, const char *symbol)
+{
+	const char *piece;
+
+	for (piece = e->all; *piece; piece += strlen(piece) + 1)
+		if (!strstr(symbol, piece))
+			return false;
+	return true;
 }
 
 static int by_index(const void *a, const void *b)
@@ -88,7 +109,7 @@ static size_t find(struct glob_set *s, const char *symbol, uint32_t *list)
 
 	s->names++;
 	for (at = s->others; at != NONE; at = s->entries[at].next) {
-		if (s->entries[at].len && !strstr(symbol, s->entries[at].needle))
+		if (!has_all(&s->entries[at], symbol))
 			continue;
 		if (!list)
 			return 1;
@@ -100,9 +121,11 @@ static size_t find(struct glob_set *s, const char *symbol, uint32_t *list)
 
 			if (e->seen == s->names || strncmp(symbol + i, e->needle, e->len) != 0)
 				continue;
+			e->seen = s->names;
+			if (!has_all(e, symbol))
+				continue;
 			if (!list)
 				return 1;
-			e->seen = s->names;
 			list[found++] = at;
 		}
 	}

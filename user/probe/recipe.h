@@ -148,6 +148,8 @@ struct recipe_function {
 	 */
 	char **match;
 	size_t n_match;
+	char **only; /* when there are any: one of these must match as well */
+	size_t n_only;
 	char **except;
 	size_t n_except;
 	int table; /* index into recipe->tables: functions that a table of pointers leads to; -1 = symbols */

@@ -131,14 +131,24 @@ static int forms__match(struct forms *f, const char *glob)
 	return 0;
 }
 
-static int forms__excepted(struct forms *f, const struct recipe_function *fn)
+static int forms__match_any(struct forms *f, char *const *globs, size_t n)
 {
 	size_t i;
 	int rc = 0;
 
-	for (i = 0; i < fn->n_except && !rc; i++)
-		rc = forms__match(f, fn->except[i]);
+	for (i = 0; i < n && !rc; i++)
+		rc = forms__match(f, globs[i]);
 	return rc;
+}
+
+/* What else the rule says of names that fit one of its globs. */
+static int forms__wanted(struct forms *f, const struct recipe_function *fn)
+{
+	int rc = forms__match_any(f, fn->except, fn->n_except);
+
+	if (rc)
+		return rc < 0 ? rc : 0;
+	return fn->n_only ? forms__match_any(f, fn->only, fn->n_only) : 1;
 }
 
 static bool maybe(void *ctx, const char *symbol)
@@ -150,7 +160,7 @@ static bool maybe(void *ctx, const char *symbol)
 
 static int64_t choose(struct picking *p, struct forms *f, const uint32_t *list, size_t n)
 {
-	uint32_t excepted = UINT32_MAX; /* the rule that does not want this name */
+	uint32_t unwanted = UINT32_MAX; /* the rule that does not want this name */
 	size_t i;
 	int rc;
 
@@ -158,14 +168,14 @@ static int64_t choose(struct picking *p, struct forms *f, const uint32_t *list, 
 		const struct choice *c = &p->choices[list[i]];
 		const struct recipe_function *fn = &p->r->functions[c->rule];
 
-		if (c->rule == excepted)
+		if (c->rule == unwanted)
 			continue;
 		rc = forms__match(f, fn->match[c->match]);
 		if (rc > 0) {
-			rc = forms__excepted(f, fn);
-			if (!rc)
+			rc = forms__wanted(f, fn);
+			if (rc > 0)
 				return rank_of(c->rule, c->match);
-			excepted = c->rule;
+			unwanted = c->rule;
 		}
 		if (rc < 0)
 			return rc;
@@ -261,7 +271,8 @@ static int64_t rank_of_slot(const struct picking *p, int table, const char *name
 		const struct recipe_function *fn = &p->r->functions[i];
 
 		if (fn->table != table || !(fn->libraries & p->libraries) ||
-		    any_glob(fn->except, fn->n_except, name))
+		    any_glob(fn->except, fn->n_except, name) ||
+		    (fn->n_only && !any_glob(fn->only, fn->n_only, name)))
 			continue;
 		for (k = 0; k < fn->n_match; k++)
 			if (text__glob(fn->match[k], name))
@@ -371,6 +382,41 @@ static int fill_names(const struct recipe_function *fn, const char *glob, const 
 	return 0;
 }
 
+/* The texts of a file that begin in one way: rules that cut names mostly share it. */
+struct known_texts {
+	char *begin;
+	struct recipe_texts *texts;
+};
+
+static void known_texts__free(struct known_texts *k)
+{
+	recipe_texts__free(k->texts);
+	free(k->begin);
+	*k = (struct known_texts){ 0 };
+}
+
+static int cut_name(struct known_texts *known, struct elf_file *f, const struct recipe_function *fn,
+		    struct buf *name, struct clika_error *err)
+{
+	const char *text = fn->names[0].text;
+	size_t len = strcspn(text, "$");
+	int rc;
+
+	if (!known->begin || strncmp(known->begin, text, len) != 0 || known->begin[len]) {
+		known_texts__free(known);
+		known->begin = strndup(text, len);
+		if (!known->begin)
+			return error__set(err, -ENOMEM, "out of memory");
+		rc = recipe_texts__read(f, known->begin, &known->texts, err);
+		if (rc) {
+			known_texts__free(known);
+			return rc;
+		}
+	}
+	recipe_texts__cut(known->texts, (char *)name->data + len, fn->cut_at);
+	return 0;
+}
+
 /* --- all of it ---------------------------------------------------------------------------------------------- */
 
 static int by_address(const void *a, const void *b)
@@ -389,8 +435,10 @@ struct giving {
 	struct recipe_found *found;
 };
 
-static int give(struct picking *p, const struct giving *g, struct clika_error *err)
+static int give(struct picking *p, struct elf_file *f, const struct giving *g,
+		struct clika_error *err)
 {
+	struct known_texts known = { 0 };
 	const char *texts = (const char *)p->texts.data;
 	struct buf names = { 0 };
 	int rc = 0;
@@ -420,9 +468,12 @@ static int give(struct picking *p, const struct giving *g, struct clika_error *e
 		rc = fill_names(pick.rule, pick.rule->match[pick.match], &fu, &names, &pick);
 		if (rc)
 			error__set(err, rc, "out of memory");
-		else
+		if (!rc && pick.rule->cut_at)
+			rc = cut_name(&known, f, pick.rule, &names, err);
+		if (!rc)
 			rc = g->fn(g->ctx, &pick);
 	}
+	known_texts__free(&known);
 	buf__free(&names);
 	return rc;
 }
@@ -455,7 +506,7 @@ int recipe__pick(const struct recipe *r, uint64_t libraries, struct elf_file *f,
 	if (!rc && !p.n)
 		rc = symbols; /* stripped, and no table either */
 	if (!rc)
-		rc = give(&p, &g, err);
+		rc = give(&p, f, &g, err);
 	glob_set__free(p.set);
 	buf__free(&p.texts);
 	free(p.choices);

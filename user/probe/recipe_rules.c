@@ -781,7 +781,7 @@ static int parse_function(const struct rj *j, struct recipe *r, const cJSON *o)
 {
 	static const char *const keys[] = { "library", "match",    "except",      "table", "name",
 					    "span",    "category", "off",         "group", "args",
-					    "does",    "keep",     "cut_to_text", NULL };
+					    "does",    "keep",     "cut_to_text", "only",  NULL };
 	struct recipe_function *fn = &r->functions[r->n_functions];
 	int rc = rj__keys(j, o, "a function", keys);
 
@@ -792,6 +792,7 @@ static int parse_function(const struct rj *j, struct recipe *r, const cJSON *o)
 	if ((rc = rj__required(j, o, "a function", "match")) ||
 	    (rc = rj__libraries(j, r, o, &fn->libraries)) || (rc = parse_table_of(j, r, o, fn)) ||
 	    (rc = rj__texts(j, o, "match", &fn->match, &fn->n_match)) ||
+	    (rc = rj__texts(j, o, "only", &fn->only, &fn->n_only)) ||
 	    (rc = rj__texts(j, o, "except", &fn->except, &fn->n_except)) ||
 	    (rc = rj__bool(j, o, "span", &fn->span)) ||
 	    (rc = rj__text(j, o, "category", &fn->category)) ||
@@ -831,6 +832,7 @@ void recipe_function__free(struct recipe_function *fn)
 	size_t k;
 
 	texts__free(fn->match, fn->n_match);
+	texts__free(fn->only, fn->n_only);
 	texts__free(fn->except, fn->n_except);
 	free(fn->group);
 	free(fn->why_off);
