@@ -3,6 +3,7 @@
 last class needs root.
 """
 import csv
+import decimal
 import fcntl
 import gzip
 import http.server
@@ -14,6 +15,7 @@ import random
 import re
 import struct
 import subprocess
+import sys
 import termios
 import threading
 import time
@@ -778,6 +780,106 @@ class ImportTest(VerbCase):
         m = self.merge(a, t, "--at", f"{t}=+0s")
         self.assertEqual(len(self.spans(m)), 60 + 6)
         self.ok("export", m, "-f", "chrome,perfetto,summary", "-o", self.path("all"))
+
+    def test_begins_and_ends_are_spans(self):
+        def event(ph, ts, name=None, tid=901, **more):
+            return {"ph": ph, "ts": ts, "pid": 900, "tid": tid, **({"name": name} if name else {}), **more}
+
+        t = self.write("t.json", [
+            event("B", 10, "outer", cat="work", args={"n": 1, "way": "begin"}),
+            event("B", 20, "inner"), event("B", 20, "innermost"), event("B", 25, "of another thread", tid=902),
+            event("E", 30, "innermost"), event("E", 30, args={"found": 2}),
+            event("X", 31, "whole", dur=4),
+            event("B", 40, "left"), event("B", 41, "its child"), event("E", 50, "outer", args={"way": "end"}),
+            event("E", 60, "nobody began it"), event("E", 61),
+            event("B", 70, "open to the end"), event("B", 90, "backwards", tid=903), event("E", 80, "backwards", tid=903),
+            event("i", 100, "last")])
+        m = self.merge(self.base(), t, "--at", f"{t}=+0s")
+        spans = self.imported(m)
+        first = min(int(s["start_unix_ns"]) for s in spans.values())
+        by_id = {s["id"]: s["name"] for s in spans.values()}
+        self.assertEqual({n: ((int(s["start_unix_ns"]) - first) // 1000 + 10, int(s["duration_ns"]) // 1000,
+                              by_id.get(s["parent_id"]), s["flags"]) for n, s in spans.items()}, {
+            "outer": (10, 40, None, ""), "inner": (20, 10, "outer", ""), "innermost": (20, 10, "inner", ""),
+            "whole": (31, 4, "outer", ""), "left": (40, 10, "outer", "unfinished"),
+            "its child": (41, 9, "left", "unfinished"), "open to the end": (70, 30, None, "unfinished"),
+            "of another thread": (25, 75, None, "unfinished")})
+        self.assertEqual(spans["outer"]["category"], "work")
+        self.assertEqual(json.loads(spans["outer"]["arguments"]), {"n": 1, "way": "end"})
+        self.assertEqual(json.loads(spans["inner"]["arguments"]), {"found": 2})
+        self.assertIn("4 rows", self.said)  # two ends of nothing, and a pair that goes back in time
+
+    def test_many_begins_and_ends(self):
+        events, total = [], 0
+        for i in range(60000):
+            name, tid = f"op{i % 5}", 901 + i % 2
+            events += [{"ph": "B", "name": name, "pid": 900, "tid": tid, "ts": i * 10},
+                       {"ph": "B", "name": "in it", "pid": 900, "tid": tid, "ts": i * 10 + 1},
+                       {"ph": "E", "pid": 900, "tid": tid, "ts": i * 10 + 4}, {"ph": "E", "pid": 900, "tid": tid, "ts": i * 10 + 6}]
+            total += 9000
+        events += [{"ph": "B", "name": "deeper and deeper", "pid": 900, "tid": 999, "ts": 600000 + i} for i in range(3000)]
+        events += [{"ph": "E", "name": "deeper and deeper", "pid": 900, "tid": 999, "ts": 610000 + i} for i in range(3000)]
+        t = self.write("t.json.gz", {"traceEvents": events})
+        m = self.merge(self.base(), t, "--at", f"{t}=+0s")
+        rows = [r for r in self.json("report", m, "--json", "--by", "op") if r["category"] is None]
+        shallow = [r for r in rows if r["name"] != "deeper and deeper"]
+        self.assertEqual((sum(r["calls"] for r in shallow), sum(r["total_ns"] for r in shallow)), (120000, 60000 * 9000))
+        self.assertEqual([r["calls"] for r in rows if r["name"] == "deeper and deeper"], [1000])
+        self.assertIn("4 k rows", self.said)
+
+    def per_operation(self, spans):
+        found = {}
+        for name, ns in spans:
+            n, sum_ns = found.get(name, (0, 0))
+            found[name] = (n + 1, sum_ns + ns)
+        return found
+
+    def told_by(self, path):
+        """{name: (calls, ns)} of whole spans, as the file itself has them."""
+        with (gzip.open if path.endswith(".gz") else open)(path, "rt") as f:
+            whole = json.load(f, parse_float=decimal.Decimal)
+        events = whole["traceEvents"] if isinstance(whole, dict) else whole
+        return self.per_operation((e["name"], int(e["dur"] * 1000)) for e in events if e["ph"] == "X")
+
+    def test_a_trace_of_current_pytorch(self):
+        """tests/e2e/traces/README says how it was made."""
+        trace = os.path.join(lib.ROOT, "tests", "e2e", "traces", "torch-2.15.pt.trace.json.gz")
+        m = self.merge(self.base(), trace)
+        spans = list(csv.DictReader(io.StringIO(self.ok("export", m, "-f", "csv", "-o", "-"))))
+        mine = [s for s in spans if s["category"] != "layer"]
+        told = self.told_by(trace)
+        self.assertEqual(self.per_operation((s["name"], int(s["duration_ns"])) for s in mine), told)
+        self.assertGreater(told["aten::linear"][0], 5)
+        self.assertEqual(self.json("report", m, "--json")["repaired"]["clipped"], 0)
+        by_id = {s["id"]: s for s in mine}
+        parents = {by_id[s["parent_id"]]["name"] for s in mine if s["name"] == "aten::addmm" and s["parent_id"]}
+        self.assertEqual(parents, {"aten::linear"})
+        linear = next(s for s in mine if s["name"] == "aten::linear")
+        self.assertEqual(json.loads(linear["arguments"])["Input Dims"], "[[8,64],[64,64],[64]]")
+        memory = self.json("report", m, "--json")["memory"]["devices"]
+        self.assertEqual([(d["device"], d["peak_bytes"] > 0) for d in memory], [(0, True)])
+
+    def test_a_trace_of_the_installed_pytorch(self):
+        made = self.path("torch.json")
+        done = subprocess.run([sys.executable if self.has_torch(sys.executable) else "/usr/bin/python3",
+                               os.path.join(lib.ROOT, "tests", "e2e", "traces", "make_torch.py"), made],
+                              capture_output=True, text=True)
+        if done.returncode == 77:
+            self.skipTest("PyTorch is not installed")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(made) as f:
+            at = [] if "baseTimeNanoseconds" in f.read() else ["--at", f"{made}=+0s"]
+        m = self.merge(self.base(), made, *at)
+        rows = [r for r in self.json("report", m, "--json", "--by", "op") if r["category"] != "layer"]
+        told = self.told_by(made)
+        self.assertEqual({r["name"]: r["calls"] for r in rows}, {name: n for name, (n, _) in told.items()})
+        # Profilers that round to microseconds let a span end behind the one around it: cut there.
+        for r in rows:
+            self.assertLessEqual(abs(r["total_ns"] - told[r["name"]][1]), 1000 * r["calls"], r["name"])
+
+    @staticmethod
+    def has_torch(python):
+        return not subprocess.run([python, "-c", "import torch"], capture_output=True).returncode
 
     def test_many_events_in_any_order(self):
         rnd = random.Random(3)

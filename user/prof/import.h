@@ -9,8 +9,8 @@
 #include <cjson/cJSON.h>
 
 #define IMPORT_MAX_TRACKS 16384u
-/* Phases that become events: spans, instants, counters, flows, async spans. */
-#define IMPORT_PHASES "XiICstfbe"
+/* Phases that become events: spans, whole or as begin and end, instants, counters, flows, async spans. */
+#define IMPORT_PHASES "XBEiICstfbe"
 
 struct import_track {
 	char *pid, *tid; /* as the file writes them */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The events of an imported trace: translated, sorted in pieces, written. */
 #include "user/prof/import.h"
+#include "user/prof/import_pairs.h"
 
 #include <errno.h>
 #include <math.h>
@@ -16,12 +17,13 @@
 
 struct pending {
 	struct event ev;
-	uint32_t track, seq;
+	uint32_t track, depth, seq;
 	size_t args; /* index of its first argument */
 };
 
 struct piece {
 	struct import *im;
+	struct import_pairs *pairs;
 	struct pending *events;
 	struct event_arg *args;
 	struct event *run; /* of one track, in order */
@@ -46,6 +48,8 @@ static int by_order(const void *a, const void *b)
 		return x->ev.kind == EV_SPAN ? -1 : 1;
 	if (x->ev.dur != y->ev.dur)
 		return x->ev.dur > y->ev.dur ? -1 : 1;
+	if (x->depth != y->depth)
+		return x->depth < y->depth ? -1 : 1;
 	return x->seq < y->seq ? -1 : 1;
 }
 
@@ -231,6 +235,7 @@ static uint8_t kind_of(char phase)
 {
 	switch (phase) {
 	case 'X':
+	case 'B':
 		return EV_SPAN;
 	case 's':
 		return EV_FLOW_OUT;
@@ -274,15 +279,61 @@ static int translate(struct piece *p, struct json_text event, const cJSON *tree,
 	return 0;
 }
 
+static int make_room(struct piece *p)
+{
+	if (p->n + 64 > PIECE_EVENTS || p->used + 2 * EVENT_MAX_ARGS * MAX_TEXT > PIECE_BYTES)
+		return flush(p);
+	return 0;
+}
+
+static struct pending pending_of(const struct piece *p, size_t track, int64_t ts, uint64_t dur)
+{
+	return (struct pending){ .track = (uint32_t)track,
+				 .ev = { .ts = p->im->begin + (uint64_t)(ts - p->im->first),
+					 .dur = dur } };
+}
+
+/* @end: an event whose arguments are added, .p NULL: none. */
+static int put(struct piece *p, struct json_text event, char phase, struct pending *like,
+	       struct json_text end)
+{
+	cJSON *tree = cJSON_ParseWithLength(event.p, (size_t)(event.end - event.p));
+	cJSON *more = end.p ? cJSON_ParseWithLength(end.p, (size_t)(end.end - end.p)) : NULL;
+	size_t before = p->n;
+	int err = 0;
+
+	if (tree)
+		err = translate(p, event, tree, phase, like);
+	p->im->left_out += !tree + (end.p && !more);
+	if (!err && more && p->n > before)
+		put_args(p, &p->events[p->n - 1], cJSON_GetObjectItemCaseSensitive(more, "args"));
+	p->taken += p->n - before;
+	cJSON_Delete(tree);
+	cJSON_Delete(more);
+	return err;
+}
+
+static int put_pair(void *ctx, const struct import_pair *pair)
+{
+	struct piece *p = ctx;
+	struct pending like = pending_of(p, pair->track, pair->begin_ts,
+					 (uint64_t)(pair->end_ts - pair->begin_ts));
+	int err = make_room(p);
+
+	like.depth = pair->depth;
+	like.ev.flags = pair->end.p ? 0 : EVS_UNFINISHED;
+	return err ? err : put(p, pair->begin, 'B', &like, pair->end);
+}
+
 static int take(void *ctx, struct json_text event)
 {
 	struct piece *p = ctx;
 	struct json_text ph = json_text__member(event, "ph");
 	struct import_track *t;
-	struct pending like = { 0 };
+	struct pending like;
 	int64_t ts, dur = 0;
-	cJSON *tree;
-	int err = 0;
+	size_t track;
+	int err;
 
 	if (!ph.p || ph.end - ph.p != 3 || !strchr(IMPORT_PHASES, ph.p[1]) ||
 	    !trace_scan__us(json_text__member(event, "ts"), &ts) ||
@@ -291,23 +342,14 @@ static int take(void *ctx, struct json_text event)
 	t = import__track(p->im, json_text__member(event, "pid"), json_text__member(event, "tid"));
 	if (!t || !t->events || ts < p->im->first || ts > p->im->last)
 		return 0; /* the file has changed since */
-	if (p->n + 64 > PIECE_EVENTS || p->used + EVENT_MAX_ARGS * MAX_TEXT > PIECE_BYTES)
-		err = flush(p);
-	if (err)
-		return err;
-	like.track = (uint32_t)(t - p->im->tracks);
-	like.ev.ts = p->im->begin + (uint64_t)(ts - p->im->first);
-	like.ev.dur = (uint64_t)dur;
-	tree = cJSON_ParseWithLength(event.p, (size_t)(event.end - event.p));
-	if (!tree) {
-		p->im->left_out++;
-		return 0;
-	}
-	p->taken -= p->n;
-	err = translate(p, event, tree, ph.p[1], &like);
-	p->taken += p->n;
-	cJSON_Delete(tree);
-	return err;
+	track = (size_t)(t - p->im->tracks);
+	if (ph.p[1] == 'B')
+		return import_pairs__begin(p->pairs, track, event, ts);
+	if (ph.p[1] == 'E')
+		return import_pairs__end(p->pairs, track, event, ts);
+	err = make_room(p);
+	like = pending_of(p, track, ts, (uint64_t)dur);
+	return err ? err : put(p, event, ph.p[1], &like, (struct json_text){ 0 });
 }
 
 int import__events(struct import *im, struct clika_error *err)
@@ -320,13 +362,19 @@ int import__events(struct import *im, struct clika_error *err)
 		.text = malloc(PIECE_BYTES),
 	};
 	struct trace_scan scan = { .event = take, .ctx = &p };
-	int code = p.events && p.args && p.run && p.text ? 0 : -ENOMEM;
+	int code;
 
+	p.pairs = import_pairs__new(im->n_tracks, put_pair, &p);
+	code = p.pairs && p.events && p.args && p.run && p.text ? 0 : -ENOMEM;
 	if (!code)
 		code = trace_scan__file(&scan, im->path, err);
 	if (!code)
+		code = import_pairs__finish(p.pairs, im->last);
+	if (!code)
 		code = flush(&p);
 	im->m->result.imported += p.taken;
+	im->left_out += p.pairs ? import_pairs__left_out(p.pairs) : 0;
+	import_pairs__free(p.pairs);
 	free(p.events);
 	free(p.args);
 	free(p.run);
