@@ -17,6 +17,7 @@ LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 COMPDIR ?= $(PREFIX)/share/bash-completion/completions
+RECIPEDIR ?= $(PREFIX)/share/clika-bpf-prof/recipes
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -68,9 +69,12 @@ LIB_SRCS := $(sort $(wildcard $(LIB_ROOMS:%=%/*.c)))
 PROTOS := $(sort $(wildcard export/proto/*.proto))
 PROTO_HDRS := $(PROTOS:export/%.proto=$(B)/%.pb-c.h)
 PROTO_OBJS := $(PROTOS:export/%.proto=$(O)/obj/%.pb-c.o)
-# Files that become part of the library as they are.
-EMBEDDED := $(sort $(wildcard export/html/*.css export/html/*.js export/html/*.html export/schemas/*.json))
-EMBED_OBJS := $(EMBEDDED:%=$(O)/obj/embed/%.o)
+# Files that become part of the library as they are. A new recipe is a new file, nothing else.
+RECIPE_SCHEMA := recipes/recipe.schema.json
+RECIPES := $(filter-out $(RECIPE_SCHEMA),$(sort $(wildcard recipes/*.json)))
+EMBEDDED := $(sort $(wildcard export/html/*.css export/html/*.js export/html/*.html export/schemas/*.json)) \
+	$(RECIPE_SCHEMA) $(RECIPES)
+EMBED_OBJS := $(EMBEDDED:%=$(O)/obj/embed/%.o) $(O)/obj/embed/recipe-table.o
 LIB_OBJS := $(LIB_SRCS:%.c=$(O)/obj/%.o) $(PROTO_OBJS) $(EMBED_OBJS)
 CLI_SRCS := $(sort $(wildcard user/cli/*.c))
 CLI_OBJS := $(CLI_SRCS:%.c=$(O)/obj/%.o)
@@ -182,6 +186,12 @@ $(B)/embed/%.c: % tools/embed.sh
 	$(say) EMBED $@
 	$(Q)mkdir -p $(@D)
 	$(Q)tools/embed.sh $< > $@
+$(B)/.recipe-list: FORCE
+	$(call stamp,$(RECIPES))
+$(B)/embed/recipe-table.c: $(B)/.recipe-list tools/embed.sh
+	$(say) EMBED $@
+	$(Q)mkdir -p $(@D)
+	$(Q)tools/embed.sh --table embed_recipes $(RECIPES) > $@
 $(O)/obj/embed/%.o: $(B)/embed/%.c $(O)/.flags
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
@@ -282,7 +292,7 @@ tests: tests-user $(BPF_TESTS)
 FUZZ_SECONDS ?= 20
 FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE= -O1 -g -pthread -fsanitize=address,undefined
 FUZZ_OBJS := $(LIB_SRCS:%.c=$(B)/fuzz/obj/%.o) $(PROTOS:export/%.proto=$(B)/fuzz/obj/$(B)/%.pb-c.o) \
-	$(EMBEDDED:%=$(B)/fuzz/obj/$(B)/embed/%.o)
+	$(EMBEDDED:%=$(B)/fuzz/obj/$(B)/embed/%.o) $(B)/fuzz/obj/$(B)/embed/recipe-table.o
 $(B)/fuzz/obj/%.o: %.c $(O)/.flags | $(SKEL) $(PROTO_HDRS)
 	$(say) FUZZCC $@
 	$(Q)mkdir -p $(@D)
@@ -354,7 +364,7 @@ bench: deps-bench
 install: $(if $(SUDO_UID),,all)
 	@test -x $(CLI) || { echo "run 'make' first, without sudo" >&2; exit 1; }
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/clika \
-		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(COMPDIR)
+		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(COMPDIR) $(DESTDIR)$(RECIPEDIR)
 	install -m 0755 $(CLI) $(DESTDIR)$(BINDIR)/
 	install -m 0644 $(STATIC) $(DESTDIR)$(LIBDIR)/
 	install -m 0755 $(SHARED) $(DESTDIR)$(LIBDIR)/
@@ -368,12 +378,15 @@ install: $(if $(SUDO_UID),,all)
 	install -m 0644 include/clika/*.h $(DESTDIR)$(INCLUDEDIR)/clika/
 	install -m 0644 docs/man/*.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 packaging/bash-completion $(DESTDIR)$(COMPDIR)/clika-bpf-prof
+	install -m 0644 $(RECIPE_SCHEMA) $(RECIPES) $(DESTDIR)$(RECIPEDIR)/
 
 uninstall:
 	rm -f $(DESTDIR)$(BINDIR)/clika-bpf-prof $(DESTDIR)$(LIBDIR)/libclika-prof.* $(DESTDIR)$(LIBDIR)/libclika-client.a \
 		$(DESTDIR)$(LIBDIR)/pkgconfig/libclika-prof.pc $(DESTDIR)$(COMPDIR)/clika-bpf-prof \
 		$(patsubst docs/man/%,$(DESTDIR)$(MANDIR)/man1/%,$(wildcard docs/man/*.1)) \
-		$(patsubst include/%,$(DESTDIR)$(INCLUDEDIR)/%,$(wildcard include/clika/*.h))
+		$(patsubst include/%,$(DESTDIR)$(INCLUDEDIR)/%,$(wildcard include/clika/*.h)) \
+		$(patsubst recipes/%,$(DESTDIR)$(RECIPEDIR)/%,$(wildcard recipes/*.json))
+	-rmdir $(DESTDIR)$(RECIPEDIR) $(dir $(DESTDIR)$(RECIPEDIR))
 	-rmdir $(DESTDIR)$(INCLUDEDIR)/clika
 
 clean:

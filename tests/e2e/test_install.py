@@ -40,6 +40,7 @@ class InstallTest(lib.Case):
                      "lib/libclika-prof.so.0", "lib/pkgconfig/libclika-prof.pc",
                      "include/clika/markers.h", "include/clika/prof.h",
                      "share/man/man1/clika-bpf-prof.1", "share/man/man1/clika-bpf-prof-record.1",
+                     "share/clika-bpf-prof/recipes/recipe.schema.json",
                      "share/bash-completion/completions/clika-bpf-prof"):
             self.assertTrue(os.path.exists(self.path(name)), name)
 

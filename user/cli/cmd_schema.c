@@ -10,10 +10,10 @@ static const struct cli_opt options[] = {
 };
 
 static const struct cli_help help = {
-	.usage = "report|memory|diff",
-	.about = "Prints the JSON Schema (draft 2020-12) of report.json, of memory_stats.json or "
-		 "of what\n"
-		 "diff --json prints.",
+	.usage = "report|memory|diff|recipe",
+	.about = "Prints the JSON Schema (draft 2020-12) of report.json, of memory_stats.json, of "
+		 "what\n"
+		 "diff --json prints, or of recipes.",
 	.examples = "  " CLI_NAME " schema report > report.schema.json\n",
 };
 
@@ -49,6 +49,6 @@ static int run(int argc, char **argv)
 
 const struct cli_verb verb_schema = {
 	.name = "schema",
-	.summary = "JSON Schema of report.json, memory_stats.json, diff --json",
+	.summary = "JSON Schema of report.json, memory_stats.json, diff --json, recipes",
 	.run = run,
 };

@@ -267,6 +267,8 @@ int recipes__open(const struct recipes_opts *o, const struct logger *log, struct
 void recipes__free(struct recipes *rs);
 size_t recipes__count(const struct recipes *rs);
 const struct recipe *recipes__get(const struct recipes *rs, size_t i);
+/* The file as it is. */
+const char *recipes__text(const struct recipes *rs, size_t i, size_t *len);
 bool recipes__applies(const struct recipes *rs, size_t i); /* automatic, or named */
 /* Is the function on: not off, or asked for by NAME:all or its group. */
 bool recipes__function_on(const struct recipes *rs, size_t i, const struct recipe_function *fn);

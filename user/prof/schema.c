@@ -2,12 +2,12 @@
 /* Schemas of the JSON files that are ours; they are files of the tree, embedded. */
 #include "clika/prof.h"
 
-#include "export/embed.h"
+#include "user/base/embed.h"
 
 #include <string.h>
 
 extern const struct embed embed_report_schema_json, embed_memory_stats_schema_json,
-	embed_diff_schema_json;
+	embed_diff_schema_json, embed_recipe_schema_json;
 
 static const struct {
 	const char *name;
@@ -16,6 +16,7 @@ static const struct {
 	{ "report", &embed_report_schema_json },
 	{ "memory", &embed_memory_stats_schema_json },
 	{ "diff", &embed_diff_schema_json },
+	{ "recipe", &embed_recipe_schema_json },
 };
 
 const char *clika_schema__name(size_t i)
