@@ -214,19 +214,21 @@ static __always_inline bool call__kept(const struct wire_fetch_set *s, struct ta
 	__u32 i, n = 0;
 
 	if (is_return) {
-		if (s->keep != KEEP_FRAME)
+		if (s->keep != KEEP_FRAME && !s->save)
 			return true;
 		call__key(&key, task, b->at[FETCH_BASE_SP]);
 		frame = bpf_map_lookup_elem(&frames, &key);
-		if (!frame)
+		if (!frame && s->keep == KEEP_FRAME)
 			return false;
 		for (i = 0; i < 6; i++) {
 			if (!(s->save & (1u << i)))
 				continue;
-			b->at[i] = frame->saved[n & (WIRE_SAVED - 1)];
+			/* 0 can be read by nobody: the fetch says that it failed. */
+			b->at[i] = frame ? frame->saved[n & (WIRE_SAVED - 1)] : 0;
 			n++;
 		}
-		bpf_map_delete_elem(&frames, &key);
+		if (frame)
+			bpf_map_delete_elem(&frames, &key);
 		return true;
 	}
 	if (s->keep == KEEP_AT_LEAST || s->keep == KEEP_KNOWN) {
@@ -241,7 +243,7 @@ static __always_inline bool call__kept(const struct wire_fetch_set *s, struct ta
 				return false;
 		}
 	}
-	if (!s->save && s->keep != KEEP_AT_LEAST)
+	if (!s->frame)
 		return true;
 	for (i = 0; i < 6; i++) {
 		if (!(s->save & (1u << i)))

@@ -280,8 +280,9 @@ struct wire_fetch_set {
 	__wu8 n, texts;
 	__wu8 keep;     /* enum wire_keep */
 	__wu8 save;     /* an entry: bit i: argument i is wanted at the return */
+	__wu8 frame;    /* an entry: leaves something for its return */
 	__wu8 remember; /* a return: 1 + the fetch that is the address of a block */
-	__wu8 pad[3];
+	__wu8 pad[2];
 	__wu64 least;
 	struct wire_fetch f[WIRE_FETCHES];
 };

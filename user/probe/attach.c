@@ -31,8 +31,12 @@ struct attacher {
 	int ring_fds[MAX_RINGS];
 	struct bpf_link *hooks[8];
 	unsigned n_hooks;
-	int *links; /* descriptors; single probes take two each (event, link) */
+	struct held_link {
+		int fd;
+		uint32_t group;
+	} * links;
 	size_t n_links, cap_links;
+	uint32_t group; /* of the attachment made last */
 	uint32_t level, self;
 };
 
@@ -210,21 +214,39 @@ static int attacher__keep(struct attacher *a, int fd)
 {
 	if (a->n_links == a->cap_links) {
 		size_t cap = a->cap_links ? a->cap_links * 2 : 64;
-		int *more = realloc(a->links, cap * sizeof(*more));
+		struct held_link *more = realloc(a->links, cap * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
 		a->links = more;
 		a->cap_links = cap;
 	}
-	a->links[a->n_links++] = fd;
+	a->links[a->n_links++] = (struct held_link){ fd, a->group };
 	return 0;
 }
 
 static void attacher__drop_to(struct attacher *a, size_t n)
 {
 	while (a->n_links > n)
-		close(a->links[--a->n_links]);
+		close(a->links[--a->n_links].fd);
+}
+
+uint32_t attacher__group(const struct attacher *a)
+{
+	return a->group;
+}
+
+void attacher__detach(struct attacher *a, uint32_t group)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->n_links; i++) {
+		if (a->links[i].group == group)
+			close(a->links[i].fd);
+		else
+			a->links[n++] = a->links[i];
+	}
+	a->n_links = n;
 }
 
 const char *attacher__reason(int ret)
@@ -396,6 +418,7 @@ int attacher__attach_some(struct attacher *a, enum probe_family family, int fd,
 	if (!a->multi && uprobe_pmu_type() < 0)
 		return error__set(err, -ENOTSUP,
 				  "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)");
+	a->group++;
 	/* By descriptor: the file that is mapped, whatever its name says by now. */
 	snprintf(j.path, sizeof(j.path), "/proc/self/fd/%d", fd);
 	ret = a->multi ? attach_multi(a, &j, sites, n, &left)
@@ -496,6 +519,27 @@ int attacher__site_set(struct attacher *a, uint32_t index, const struct wire_sit
 uint32_t attacher__max_sites(const struct attacher *a)
 {
 	return bpf_map__max_entries(a->skel->maps.sites);
+}
+
+int attacher__fetch_set(struct attacher *a, uint32_t number, const struct wire_fetch_set *s)
+{
+	return bpf_map_update_elem(bpf_map__fd(a->skel->maps.fetches), &number, s, BPF_ANY) ? -errno
+											    : 0;
+}
+
+uint32_t attacher__max_fetch_sets(const struct attacher *a)
+{
+	return bpf_map__max_entries(a->skel->maps.fetches);
+}
+
+void attacher__switch(struct attacher *a, unsigned number, bool parity)
+{
+	uint64_t bit = 1ull << (number % COOKIE_SWITCHES);
+
+	if (parity)
+		__atomic_fetch_or(&a->skel->bss->switches, bit, __ATOMIC_SEQ_CST);
+	else
+		__atomic_fetch_and(&a->skel->bss->switches, ~bit, __ATOMIC_SEQ_CST);
 }
 
 unsigned attacher__n_rings(const struct attacher *a)
@@ -650,7 +694,7 @@ void attacher__free(struct attacher *a, void (*progress)(void *ctx, size_t done,
 		bpf_link__destroy(a->hooks[i]);
 	total = a->n_links;
 	while (a->n_links) {
-		close(a->links[--a->n_links]);
+		close(a->links[--a->n_links].fd);
 		if (progress)
 			progress(ctx, total - a->n_links, total);
 	}

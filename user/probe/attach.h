@@ -47,6 +47,9 @@ int attacher__attach_some(struct attacher *a, enum probe_family family, int fd,
 			  const struct probe_site *sites, size_t n, pid_t pid,
 			  void (*refused)(void *ctx, const struct probe_site *s, int why),
 			  void *ctx, struct clika_error *err);
+/* The links that the last successful call of these two made; may be taken off on their own. */
+uint32_t attacher__group(const struct attacher *a);
+void attacher__detach(struct attacher *a, uint32_t group);
 /* What an error of these two means, for people. */
 const char *attacher__reason(int ret);
 /* Single probes: slow to take off (about 0.1 s each), so callers limit them. */
@@ -61,6 +64,11 @@ size_t attacher__targets(const struct attacher *a); /* in the map now; walks it 
 int attacher__buffer_add(struct attacher *a, pid_t tid, uint64_t addr, uint32_t file, pid_t ns_tid);
 int attacher__site_set(struct attacher *a, uint32_t index, const struct wire_site *s);
 uint32_t attacher__max_sites(const struct attacher *a);
+/* What calls fetch; @number 1 and up goes into cookies. */
+int attacher__fetch_set(struct attacher *a, uint32_t number, const struct wire_fetch_set *s);
+uint32_t attacher__max_fetch_sets(const struct attacher *a);
+/* Hits of links with this switch count from now on only with this parity. */
+void attacher__switch(struct attacher *a, unsigned number, bool parity);
 
 unsigned attacher__n_rings(const struct attacher *a);
 int attacher__ring_fd(const struct attacher *a, unsigned i);

@@ -24,9 +24,10 @@ int files__new(const struct files_opts *o, struct files **out, struct clika_erro
 	f->o = *o;
 	f->known = map64__new();
 	f->dull = map64__new();
+	f->fetch_sets = map64__new();
 	f->probes = calloc(o->n_probes + 1, sizeof(*f->probes));
 	f->usdts = calloc(o->n_usdts + 1, sizeof(*f->usdts));
-	if (!f->known || !f->dull || !f->probes || !f->usdts) {
+	if (!f->known || !f->dull || !f->fetch_sets || !f->probes || !f->usdts) {
 		error__set(err, ret, "out of memory");
 		goto out;
 	}
@@ -47,6 +48,14 @@ out:
 	return ret;
 }
 
+static void func_probe__free(struct func_probe *fp)
+{
+	for (unsigned i = 0; fp->names && i < fp->kind->rule->n_names; i++)
+		free(fp->names[i]);
+	free(fp->names);
+	free(fp->name);
+}
+
 static void probed_file__free(struct probed_file *p)
 {
 	if (!p)
@@ -54,6 +63,7 @@ static void probed_file__free(struct probed_file *p)
 	elf_file__close(p->elf);
 	if (p->fd >= 0)
 		close(p->fd);
+	free(p->func_sites);
 	free(p->path);
 	free(p);
 }
@@ -71,8 +81,12 @@ void files__free(struct files *f)
 	}
 	free(f->hits);
 	for (size_t i = 0; i < f->n_funcs; i++)
-		free(f->funcs[i].name);
+		func_probe__free(&f->funcs[i]);
 	free(f->funcs);
+	for (size_t i = 0; i < f->n_kinds; i++)
+		free(f->kinds[i]);
+	free(f->kinds);
+	map64__free(f->fetch_sets);
 	for (size_t i = 0; f->probes && i < f->o.n_probes; i++)
 		probe_pattern__free(&f->probes[i]);
 	for (size_t i = 0; f->usdts && i < f->o.n_usdts; i++)
@@ -213,6 +227,7 @@ int files__mapped(struct files *f, pid_t pid, const struct proc_map *m, uint32_t
 		  struct clika_error *err)
 {
 	__cleanup_close int fd = -1;
+	int ret;
 
 	*number = UINT32_MAX;
 	if (!m->path[0] || m->path[0] != '/' || !m->inode)
@@ -220,7 +235,15 @@ int files__mapped(struct files *f, pid_t pid, const struct proc_map *m, uint32_t
 	fd = proc__open_mapped(pid, m, err);
 	if (fd < 0)
 		return fd == -ENOENT || fd == -ESRCH ? 1 : fd;
-	return files__opened(f, fd, m->path, number, err);
+	f->pid = pid;
+	ret = files__opened(f, fd, m->path, number, err);
+	f->pid = 0;
+	return ret;
+}
+
+void files__settled(struct files *f, bool settled)
+{
+	f->settled = settled;
 }
 
 static uint64_t event_key(uint32_t maj, uint32_t min, uint64_t ino, uint64_t gen)
@@ -266,6 +289,11 @@ const struct hit_site *files__hit(const struct files *f, uint32_t site)
 const struct func_probe *files__func(const struct files *f, uint32_t func)
 {
 	return func < f->n_funcs ? &f->funcs[func] : NULL;
+}
+
+size_t files__n_funcs(const struct files *f)
+{
+	return f->n_funcs;
 }
 
 const char *files__unmatched(const struct files *f, size_t i)

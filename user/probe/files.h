@@ -10,6 +10,7 @@
 
 #include "user/probe/attach.h"
 #include "user/probe/elf_file.h"
+#include "user/probe/fetch.h"
 #include "user/probe/proc.h"
 
 enum site_role { ROLE_MARKER, ROLE_USDT };
@@ -26,9 +27,23 @@ struct hit_site {
 	bool is_signed[WIRE_MAX_ARGS];
 };
 
-struct func_probe {
-	char *name; /* demangled when mangled */
+/* What the functions of one rule of a recipe in one file have in common. */
+struct func_kind {
+	const struct recipe *recipe;
+	const struct recipe_function *rule;
 	uint32_t file;
+	struct fetch_arg args[RECIPE_MAX_ARGS];
+	uint16_t entry_set, return_set; /* 0 = nothing to fetch */
+	bool returns;
+};
+
+struct func_probe {
+	char *name; /* demangled when mangled; by a recipe: its first name, "{arg}" in it stays */
+	char **names; /* of rule->names, when there are several; else NULL */
+	const struct func_kind *kind; /* NULL = asked for by a pattern of the user's */
+	uint32_t file;
+	uint32_t n_sites;
+	bool off; /* its probes were taken off again */
 };
 
 struct probed_file {
@@ -40,6 +55,13 @@ struct probed_file {
 	bool batched;
 	struct clika_note note;
 	uint32_t n_hits, n_funcs;
+	uint32_t first_func;
+	/* Of functions, by offset; kept so that some can be taken off. */
+	struct probe_site *func_sites;
+	size_t n_func_sites;
+	uint32_t func_group; /* of links */
+	unsigned func_switch;
+	bool func_parity;
 };
 
 struct files;
@@ -54,6 +76,9 @@ struct files_opts {
 	pid_t only_pid; /* links bound to this process; 0 = the process set in BPF decides */
 	bool retprobe;  /* calls end by return probes instead of return instructions */
 	unsigned max_single_funcs; /* functions at most where every probe costs a link */
+	const struct recipes *recipes; /* NULL = none; must outlive it */
+	/* One line when a recipe applies to a file; may be NULL. */
+	void (*told)(void *ctx, const char *line);
 	/* A file with something to say about it: "late" and "refused" become warnings. */
 	void (*warn)(void *ctx, const char *code, const char *text);
 	void *warn_ctx;
@@ -68,6 +93,8 @@ void files__free(struct files *f);
  * UINT32_MAX for "nothing there". 1: the process or the mapping has gone, which says nothing about
  * the file. Errors are for this file only.
  */
+/* @settled: the process runs its own code already, or is about to: its libraries are relocated. */
+void files__settled(struct files *f, bool settled);
 int files__mapped(struct files *f, pid_t pid, const struct proc_map *m, uint32_t *number,
 		  struct clika_error *err);
 /* The same for an open descriptor (a command before it runs). */
@@ -82,6 +109,15 @@ const struct probed_file *files__get(const struct files *f, uint32_t number);
 size_t files__n_sites(const struct files *f); /* probe sites attached in all */
 const struct hit_site *files__hit(const struct files *f, uint32_t site);
 const struct func_probe *files__func(const struct files *f, uint32_t func);
+size_t files__n_funcs(const struct files *f);
+/*
+ * Takes the probes of functions off for which @off says so (it gets the function's number), by a
+ * smaller link that takes the place of the old one. Functions that are off stay off. Returns the
+ * number taken off, 0 when the kernel's links cannot do that for this file, or an error: then all
+ * is as it was.
+ */
+int files__take_off(struct files *f, uint32_t file, bool (*off)(void *ctx, uint32_t func),
+		    void *ctx, struct clika_error *err);
 /* A pattern that matched nothing so far: its text, or NULL at the end. */
 const char *files__unmatched(const struct files *f, size_t i);
 

@@ -55,32 +55,23 @@ static const struct simple_marker {
 	{ "capture_end", CLIKA_REC_CAPTURE_END, 1, 1, 0 },
 };
 
-struct plan {
-	struct files *f;
-	struct probed_file *p;
-	struct probe_site *sites;
-	size_t n, cap;
-	size_t first_hit, first_func;
-	struct probe_pattern *pattern;
-	int err;
-};
-
-static int plan__add(struct plan *pl, uint64_t offset, uint64_t semaphore, uint64_t cookie)
+/* Probe sites on their way to the kernel. */
+int site_list__add(struct site_list *l, uint64_t offset, uint64_t semaphore, uint64_t cookie)
 {
-	if (pl->n == pl->cap) {
-		size_t cap = pl->cap ? pl->cap * 2 : 16;
-		struct probe_site *more = realloc(pl->sites, cap * sizeof(*more));
+	if (l->n == l->cap) {
+		size_t cap = l->cap ? l->cap * 2 : 16;
+		struct probe_site *more = realloc(l->sites, cap * sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
-		pl->sites = more;
-		pl->cap = cap;
+		l->sites = more;
+		l->cap = cap;
 	}
-	pl->sites[pl->n++] = (struct probe_site){ offset, semaphore, cookie };
+	l->sites[l->n++] = (struct probe_site){ offset, semaphore, cookie };
 	return 0;
 }
 
-static void CLIKA_PRINTF(3, 4) files__warn(struct files *f, const char *code, const char *fmt, ...)
+void files__warn(struct files *f, const char *code, const char *fmt, ...)
 {
 	char text[600];
 	va_list ap;
@@ -93,6 +84,13 @@ static void CLIKA_PRINTF(3, 4) files__warn(struct files *f, const char *code, co
 		f->o.warn(f->o.warn_ctx, code, text);
 }
 
+struct hit_plan {
+	struct files *f;
+	struct probed_file *p;
+	struct site_list sites;
+	int err;
+};
+
 static int attach_batch(struct files *f, struct probed_file *p, struct clika_error *err)
 {
 	struct probe_site site = { p->note.probe_offset, p->note.semaphore_offset, p->number };
@@ -104,12 +102,6 @@ static int attach_batch(struct files *f, struct probed_file *p, struct clika_err
 	return 1;
 }
 
-struct refusals {
-	struct files *f;
-	const struct probed_file *p;
-	size_t n;
-};
-
 static void hit__refused(void *ctx, const struct probe_site *s, int why)
 {
 	struct refusals *r = ctx;
@@ -119,19 +111,6 @@ static void hit__refused(void *ctx, const struct probe_site *s, int why)
 	files__warn(r->f, "marker-refused", "%s: marker %s:%s at offset 0x%llx is left out: %s",
 		    r->p->path, h->provider, h->name, (unsigned long long)s->offset,
 		    attacher__reason(why));
-}
-
-static void call__refused(void *ctx, const struct probe_site *s, int why)
-{
-	struct refusals *r = ctx;
-
-	r->n++;
-	files__warn(r->f, "function-refused", "%s: %s: %s at offset 0x%llx is left out: %s",
-		    r->p->path, r->f->funcs[(uint32_t)s->cookie].name,
-		    s->cookie & COOKIE_RETURN
-			    ? "one of its ends (calls that take it end with their caller)"
-			    : "its begin",
-		    (unsigned long long)s->offset, attacher__reason(why));
 }
 
 /* --- single-hit markers ---------------------------------------------------------------------- */
@@ -159,7 +138,7 @@ static bool specs__are_arguments(uint16_t machine, const struct wire_spec *specs
 	return true;
 }
 
-static int hit__add(struct plan *pl, const struct usdt_site *u, const struct wire_spec *specs,
+static int hit__add(struct hit_plan *pl, const struct usdt_site *u, const struct wire_spec *specs,
 		    int n, const struct simple_marker *m, uint16_t str_mask)
 {
 	struct files *f = pl->f;
@@ -210,12 +189,12 @@ static int hit__add(struct plan *pl, const struct usdt_site *u, const struct wir
 	}
 	ret = attacher__site_set(f->o.attacher, f->n_hits, &ws);
 	if (!ret)
-		ret = plan__add(pl, u->pc_offset, u->semaphore_offset, f->n_hits);
+		ret = site_list__add(&pl->sites, u->pc_offset, u->semaphore_offset, f->n_hits);
 	f->n_hits++;
 	return ret;
 }
 
-static int usdt__wanted(struct plan *pl, const struct usdt_site *u, uint16_t *str_mask)
+static int usdt__wanted(struct hit_plan *pl, const struct usdt_site *u, uint16_t *str_mask)
 {
 	int wanted = 0;
 
@@ -234,7 +213,7 @@ static int usdt__wanted(struct plan *pl, const struct usdt_site *u, uint16_t *st
 
 static int plan_usdt(void *ctx, const struct usdt_site *u)
 {
-	struct plan *pl = ctx;
+	struct hit_plan *pl = ctx;
 	bool ours = !strcmp(u->provider, PROVIDER);
 	struct wire_spec specs[WIRE_MAX_ARGS];
 	const struct simple_marker *m = NULL;
@@ -291,7 +270,7 @@ static int plan_usdt(void *ctx, const struct usdt_site *u)
 
 static int attach_hits(struct files *f, struct probed_file *p, struct clika_error *err)
 {
-	struct plan pl = { .f = f, .p = p };
+	struct hit_plan pl = { .f = f, .p = p };
 	struct refusals refused = { .f = f, .p = p };
 	int ret;
 
@@ -304,163 +283,16 @@ static int attach_hits(struct files *f, struct probed_file *p, struct clika_erro
 	} else {
 		ret = pl.err;
 	}
-	if (!ret && pl.n)
-		ret = attacher__attach_some(f->o.attacher, PROBE_HIT, p->fd, pl.sites, pl.n,
+	if (!ret && pl.sites.n)
+		ret = attacher__attach_some(f->o.attacher, PROBE_HIT, p->fd, pl.sites.sites, pl.sites.n,
 					    f->o.only_pid, hit__refused, &refused, err);
 	if (ret >= 0) {
-		p->n_hits = pl.n - refused.n;
+		p->n_hits = pl.sites.n - refused.n;
 		f->n_sites += p->n_hits;
 		ret = p->n_hits;
 	}
-	free(pl.sites);
+	free(pl.sites.sites);
 	return ret;
-}
-
-/* --- functions ------------------------------------------------------------------------------- */
-
-static int plan_func(void *ctx, const struct elf_func *fu)
-{
-	struct plan *pl = ctx;
-	struct files *f = pl->f;
-	const char *name = fu->demangled ? fu->demangled : fu->symbol;
-	struct clika_error err = { 0 };
-	struct func_sites *sites;
-	struct func_probe *fp;
-	int ret = 0;
-
-	if (!attacher__has_multi(f->o.attacher) && f->n_funcs >= f->o.max_single_funcs) {
-		files__warn(f, "too-many-functions",
-			    "this kernel takes probes off one by one (about 0.1 s "
-			    "each): only the first %u functions are probed",
-			    f->o.max_single_funcs);
-		return 1;
-	}
-	sites = calloc(1, sizeof(*sites));
-	if (!sites)
-		return pl->err = -ENOMEM;
-	if (f->o.retprobe)
-		sites->entry = fu->offset;
-	else
-		ret = func_sites__find(pl->p->elf, fu, sites, &err);
-	if (ret) {
-		files__warn(f, "function-refused", "%s", err.msg);
-		free(sites);
-		return 0;
-	}
-	if (f->n_funcs == f->cap_funcs) {
-		size_t cap = f->cap_funcs ? f->cap_funcs * 2 : 64;
-		struct func_probe *more = realloc(f->funcs, cap * sizeof(*more));
-
-		if (!more) {
-			free(sites);
-			return pl->err = -ENOMEM;
-		}
-		f->funcs = more;
-		f->cap_funcs = cap;
-	}
-	fp = &f->funcs[f->n_funcs];
-	fp->name = strdup(name);
-	fp->file = pl->p->number;
-	ret = fp->name ? plan__add(pl, sites->entry, 0, f->n_funcs) : -ENOMEM;
-	for (uint32_t i = 0; i < sites->n_exits && !ret; i++)
-		/* A function of one instruction: its entry is its return, and one place takes one probe. */
-		if (sites->exits[i] != sites->entry)
-			ret = plan__add(pl, sites->exits[i], 0,
-					f->n_funcs | COOKIE_RETURN |
-						(sites->tail_exit[i] ? COOKIE_TAIL : 0));
-	free(sites);
-	if (ret) {
-		free(fp->name);
-		return pl->err = ret;
-	}
-	f->n_funcs++;
-	pl->pattern->matched++;
-	return 0;
-}
-
-static int by_offset(const void *a, const void *b)
-{
-	const struct probe_site *x = a, *y = b;
-
-	return x->offset < y->offset ? -1 : x->offset > y->offset;
-}
-
-static int is_there(void *ctx, const struct elf_func *fu)
-{
-	(void)ctx;
-	(void)fu;
-	return 1;
-}
-
-/* Asked for by an option: every probe sits at an entry, and the kernel takes over the return address. */
-static int attach_returns(struct files *f, struct probed_file *p, const struct probe_site *entries,
-			  size_t n, struct clika_error *err)
-{
-	struct func_skips skips = { 0 };
-	struct probe_site *sites;
-	int ret;
-
-	if (elf_file__functions(p->elf, "runtime.goexit", is_there, NULL, &skips, NULL) == 1)
-		return error__set(err, -EPERM,
-				  "a Go program checks and moves its stacks: a return probe would "
-				  "crash it; leave --retprobe out");
-	sites = calloc(n, sizeof(*sites));
-	if (!sites)
-		return error__set(err, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++) {
-		sites[i] = entries[i];
-		sites[i].cookie |= COOKIE_RETURN | COOKIE_RETPROBE;
-	}
-	ret = attacher__attach(f->o.attacher, PROBE_RETURN, p->fd, sites, n, f->o.only_pid, err);
-	free(sites);
-	return ret;
-}
-
-static int attach_funcs(struct files *f, struct probed_file *p, struct clika_error *err)
-{
-	struct plan pl = { .f = f, .p = p, .first_func = f->n_funcs };
-	struct refusals refused = { .f = f, .p = p };
-	struct func_skips skips = { 0 };
-	size_t n = 0;
-	int ret = 0;
-
-	for (size_t i = 0; i < f->o.n_probes && !ret; i++) {
-		pl.pattern = &f->probes[i];
-		if (!pattern__lib_matches(pl.pattern->lib, p->path))
-			continue;
-		ret = elf_file__functions(p->elf, pl.pattern->func, plan_func, &pl, &skips, err);
-		if (ret == -ENODATA) {
-			files__warn(f, "stripped", "%s: %s", p->path,
-				    err ? err->msg : "no symbols");
-			ret = 0;
-		} else if (ret >= 0) {
-			ret = pl.err;
-		}
-	}
-	if (!ret && pl.n) {
-		/* Two patterns may name one function: every place is probed once. */
-		qsort(pl.sites, pl.n, sizeof(*pl.sites), by_offset);
-		for (size_t i = 0; i < pl.n; i++)
-			if (!n || pl.sites[n - 1].offset != pl.sites[i].offset)
-				pl.sites[n++] = pl.sites[i];
-		if (f->o.retprobe)
-			ret = attach_returns(f, p, pl.sites, n, err);
-		if (ret >= 0)
-			ret = attacher__attach_some(f->o.attacher, PROBE_CALL, p->fd, pl.sites, n,
-						    f->o.only_pid, call__refused, &refused, err);
-	}
-	if (skips.ifunc)
-		files__warn(f, "ifunc-skipped",
-			    "%s: %u indirect functions left alone (a probe would sit on "
-			    "their resolver)",
-			    p->path, skips.ifunc);
-	free(pl.sites);
-	if (ret < 0)
-		return ret;
-	p->n_funcs = f->n_funcs - pl.first_func;
-	n -= refused.n;
-	f->n_sites += n;
-	return (int)n;
 }
 
 int files__attach(struct files *f, struct probed_file *p, struct clika_error *err)
@@ -491,7 +323,7 @@ int files__attach(struct files *f, struct probed_file *p, struct clika_error *er
 	if (ret < 0)
 		files__warn(f, "attach-failed", "%s: %s", p->path, err ? err->msg : strerror(-ret));
 	sites += ret > 0 ? ret : 0;
-	ret = attach_funcs(f, p, err);
+	ret = files__attach_funcs(f, p, err);
 	if (ret < 0 && !sites)
 		return error__prefix(err, "%s", p->path);
 	if (ret < 0)

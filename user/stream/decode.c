@@ -41,6 +41,8 @@ void decoder__free(struct decoder *d)
 		free(d->captures[i].info.tag);
 	free(d->captures);
 	free(d->steps);
+	decoder__calls_free(d);
+	requests__free(d->requests);
 	free(d);
 }
 
@@ -408,7 +410,9 @@ int decoder__record(struct decoder *d, const void *rec, size_t size, uint64_t pa
 		return decoder__hit(d, rec, h->size);
 	case W_CALL:
 	case W_RETURN:
-		return decoder__call(d, rec, size);
+	case W_CALL_DATA:
+	case W_RETURN_DATA:
+		return decoder__call(d, rec, h->size);
 	case W_PROCESS:
 	case W_FORK:
 	case W_EXEC:

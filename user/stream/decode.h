@@ -21,6 +21,8 @@ struct decoder_opts {
 	uint64_t not_before; /* ns: what was marked before is not in the recording */
 	/* A process was told of (begin, exec) or a buffer registered; may be NULL. */
 	void (*on_process)(void *ctx, struct person_process *proc, enum wire_kind kind);
+	/* A recipe's argument has proved implausible and is left out from now on; may be NULL. */
+	void (*on_implausible)(void *ctx, const struct func_probe *f, const struct recipe_arg *a);
 	void *ctx;
 };
 
@@ -41,6 +43,7 @@ struct decoder_counts {
 	uint64_t harvested;      /* of records: read from thread buffers */
 	uint64_t hidden;         /* of records: left out by name filters */
 	uint64_t target_dropped; /* counted by targets themselves */
+	uint64_t implausible;    /* arguments of functions that were given up */
 };
 
 struct decoder *decoder__new(const struct decoder_opts *o);

@@ -22,6 +22,9 @@ struct step {
 
 #define MAX_BATCH_RECORDS (8192 / 8)
 
+struct call_state; /* decode_call.c: what the decoder knows of each function */
+struct request_table;
+
 struct decoder {
 	struct decoder_opts o;
 	struct decoder_counts n;
@@ -32,6 +35,9 @@ struct decoder {
 	uint64_t next_capture, captures_full;
 	uint64_t last_ts; /* newest time seen */
 	uint64_t hit_key;
+	struct call_state *calls; /* by function */
+	size_t n_calls;
+	struct request_table *requests;
 };
 
 /* Parses one marker record into @s. Returns 1 (a step), 0 (understood, nothing to place),
@@ -41,6 +47,17 @@ int marker__step(struct decoder *d, struct person_thread *th, uint32_t file, con
 int marker__apply(struct decoder *d, struct chain *c, const struct step *s);
 int decoder__hit(struct decoder *d, const void *rec, size_t size);
 int decoder__call(struct decoder *d, const void *rec, size_t size);
+void decoder__calls_free(struct decoder *d);
+
+/* decode_request.c: requests as recipes tell them, by (process image, kind, id). */
+struct request_table *requests__new(void);
+void requests__free(struct request_table *t);
+int requests__begin(struct decoder *d, struct person_thread *th, uint32_t kind, uint64_t id,
+		    uint64_t ts);
+int requests__output(struct decoder *d, struct person_thread *th, uint32_t kind, uint64_t id,
+		     uint64_t units, uint64_t ts);
+int requests__end(struct decoder *d, struct person_thread *th, uint32_t kind, uint64_t id,
+		  uint64_t ts);
 uint64_t capture__begin(struct decoder *d, uint32_t process, const char *tag, uint64_t ts);
 void capture__end_tag(struct decoder *d, uint32_t process, const char *tag, uint64_t ts);
 void step__arg_text(struct decoder *d, struct event *ev, struct event_arg *a, const char *s,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Records of one hit each: simple markers, other providers' markers, function calls. */
+/* Records of one hit each: simple markers, other providers' markers. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +10,6 @@
 
 #include "user/probe/proc.h"
 #include "user/stream/decode_internal.h"
-
-/* Stacks of one thread that lie further apart than this are different ones (signal stacks, fibers):
- * one says nothing of the other's frames. */
-#define SAME_STACK (16ull << 20)
 
 static const char *hit__text(const struct wire_hit *h, unsigned i)
 {
@@ -239,66 +235,5 @@ int decoder__hit(struct decoder *d, const void *rec, size_t size)
 	th->process->recorded++;
 	ret = site->role == ROLE_MARKER ? marker_hit(d, th, h, size, site)
 					: usdt_hit(d, th, h, site);
-	return ret == -E2BIG ? 0 : ret;
-}
-
-/* --- function calls: paired by stack pointer ------------------------------------------------- */
-
-/* At a call every frame at or below the new one has gone; at a return every deeper one has. */
-static bool frame_left_by_call(uint64_t key, void *ctx)
-{
-	uint64_t sp = *(uint64_t *)ctx;
-
-	return key <= sp && sp - key < SAME_STACK;
-}
-
-static bool frame_left_by_return(uint64_t key, void *ctx)
-{
-	uint64_t sp = *(uint64_t *)ctx;
-
-	return key < sp && sp - key < SAME_STACK;
-}
-
-int decoder__call(struct decoder *d, const void *rec, size_t size)
-{
-	const struct wire_call *w = rec;
-	const struct func_probe *f = files__func(d->o.files, w->func);
-	struct event ev = { .kind = EV_SPAN, .ts = w->hdr.ts, .flags = EVS_FUNCTION };
-	struct person_thread *th;
-	uint64_t sp = w->sp;
-	struct name_ids ids;
-	int ret;
-
-	(void)size;
-	d->n.singles++;
-	if (!f) {
-		d->n.bad++;
-		return 0;
-	}
-	th = people__thread(d->o.people, &w->task, NULL);
-	if (!th)
-		return -ENOMEM;
-	if (!th->calls)
-		th->calls = chain__new(d->o.env, th->index);
-	if (!th->calls)
-		return -ENOMEM;
-	d->n.records++;
-	chain__counted(th->calls, 1);
-	th->process->recorded++;
-	if (w->hdr.kind == W_RETURN) {
-		chain__unwind(th->calls, w->hdr.ts, frame_left_by_return, &sp);
-		ret = chain__end(th->calls, sp, w->hdr.ts, 0, NULL, 0);
-		return ret < 0 ? ret : 0;
-	}
-	chain__unwind(th->calls, w->hdr.ts, frame_left_by_call, &sp);
-	ids = names__text(d->o.names, f->name, strlen(f->name));
-	if (ids.hidden) {
-		d->n.hidden++;
-		ret = chain__begin_hidden(th->calls, sp);
-	} else {
-		ev.name = ids.name;
-		ev.cat = strpool__ids(names__pool(d->o.names), "function");
-		ret = chain__begin(th->calls, sp, &ev);
-	}
 	return ret == -E2BIG ? 0 : ret;
 }

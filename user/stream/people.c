@@ -46,6 +46,9 @@ static void thread__free(struct people *p, struct person_thread *th)
 	}
 	chain__free(th->hits);
 	chain__free(th->calls);
+	while (th->n_frames)
+		free(th->frames[--th->n_frames].data);
+	free(th->frames);
 	if (th->prev_all) {
 		*th->prev_all = th->next_all;
 		if (th->next_all)
@@ -436,6 +439,8 @@ void people__thread_ended(struct people *p, struct person_thread *th, uint64_t t
 		chain__close_all(th->hits, ts);
 	if (th->calls)
 		chain__close_all(th->calls, ts);
+	while (th->n_frames)
+		free(th->frames[--th->n_frames].data);
 	th->ended = ts;
 	th->ended_pass = pass;
 	th->info.ended = ts;

@@ -46,6 +46,14 @@ struct person_process {
 	unsigned n_objects;
 };
 
+/* A call of a probed function that has not returned: what its return needs to know. */
+struct call_frame {
+	uint64_t sp, start, child_ns;
+	uint32_t func;
+	uint8_t n_vals, faults, texts;
+	uint8_t *data; /* n_vals values, then the texts; NULL = the return needs none */
+};
+
 struct person_thread {
 	uint32_t tid, ns_tid;
 	uint64_t start;
@@ -57,6 +65,9 @@ struct person_thread {
 	uint64_t ended_pass; /* drain pass in which the end was seen */
 	struct thread_buffer *buffers;
 	struct chain *hits, *calls;
+	struct call_frame *frames; /* outermost first */
+	uint32_t n_frames, cap_frames;
+	uint64_t probe_hits; /* of functions, since the budget looked last */
 	struct person_thread *next;     /* of the process */
 	struct person_thread *next_all; /* all threads with chains */
 	struct person_thread **prev_all;
