@@ -112,14 +112,17 @@ static __always_inline bool fetch__value(const struct wire_fetch *f, const struc
 	if (!fetch__place(f, b, &place))
 		return false;
 	if (!f->n_steps) {
-		*to = value__cut(place, f->bytes, f->is_signed);
-		return true;
+		v = place;
+	} else {
+		if (n > sizeof(v))
+			n = sizeof(v);
+		if (bpf_probe_read_user(&v, n, (void *)place))
+			return false;
 	}
-	if (n > sizeof(v))
-		n = sizeof(v);
-	if (bpf_probe_read_user(&v, n, (void *)place))
-		return false;
-	*to = value__cut(v, f->bytes, f->is_signed);
+	v = value__cut(v >> (f->shift & 63), f->bytes, f->is_signed);
+	if (f->times)
+		v *= b->at[(f->times - 1) & 7];
+	*to = v;
 	return true;
 }
 
@@ -214,11 +217,11 @@ static __always_inline bool call__kept(const struct wire_fetch_set *s, struct ta
 	__u32 i, n = 0;
 
 	if (is_return) {
-		if (s->keep != KEEP_FRAME && !s->save)
+		if (!(s->keep & KEEP_FRAME) && !s->save)
 			return true;
 		call__key(&key, task, b->at[FETCH_BASE_SP]);
 		frame = bpf_map_lookup_elem(&frames, &key);
-		if (!frame && s->keep == KEEP_FRAME)
+		if (!frame && s->keep & KEEP_FRAME)
 			return false;
 		for (i = 0; i < 6; i++) {
 			if (!(s->save & (1u << i)))
@@ -231,17 +234,17 @@ static __always_inline bool call__kept(const struct wire_fetch_set *s, struct ta
 			bpf_map_delete_elem(&frames, &key);
 		return true;
 	}
-	if (s->keep == KEEP_AT_LEAST || s->keep == KEEP_KNOWN) {
-		if (!fetch__value(&s->f[0], b, &v))
-			return false;
-		if (s->keep == KEEP_AT_LEAST && v < s->least)
-			return false;
-		if (s->keep == KEEP_KNOWN) {
-			block.addr = v;
+	if (s->keep) {
+		bool kept = s->keep & KEEP_AT_LEAST && fetch__value(&s->f[0], b, &v) &&
+			    v >= s->least;
+
+		if (s->keep & KEEP_KNOWN &&
+		    fetch__value(&s->f[s->known & (WIRE_FETCHES - 1)], b, &block.addr)) {
 			block.tgid = task->tgid;
-			if (bpf_map_delete_elem(&blocks, &block))
-				return false;
+			kept |= !bpf_map_delete_elem(&blocks, &block);
 		}
+		if (!kept)
+			return false;
 	}
 	if (!s->frame)
 		return true;

@@ -264,16 +264,18 @@ struct wire_fetch {
 	__wu8 bytes;
 	__wu8 is_signed;
 	__wu8 slot; /* of a text */
-	__wu16 pad;
+	__wu8 times; /* of a value: times base times - 1; 0 = by nothing */
+	__wu8 shift; /* of a value: shifted right first */
 	__ws32 steps[WIRE_STEPS];
 };
 WIRE_ASSERT_SIZE(struct wire_fetch, 32);
 
+/* Which calls are kept: all, or those that one of these bits is true of. */
 enum wire_keep {
 	KEEP_ALL = 0,
-	KEEP_AT_LEAST = 1, /* an entry: fetch 0 is at least `least`; its return is kept with it */
-	KEEP_KNOWN = 2,    /* an entry: fetch 0 is a block that was remembered */
-	KEEP_FRAME = 3,    /* a return: its entry was kept or saved something */
+	KEEP_AT_LEAST = 1, /* an entry: fetch 0 is at least `least` */
+	KEEP_KNOWN = 2,    /* an entry: fetch `known` is a block that was remembered */
+	KEEP_FRAME = 4,    /* a return: its entry was kept */
 };
 
 struct wire_fetch_set {
@@ -282,7 +284,8 @@ struct wire_fetch_set {
 	__wu8 save;     /* an entry: bit i: argument i is wanted at the return */
 	__wu8 frame;    /* an entry: leaves something for its return */
 	__wu8 remember; /* a return: 1 + the fetch that is the address of a block */
-	__wu8 pad[2];
+	__wu8 known;    /* fetch that is the address of a block */
+	__wu8 pad;
 	__wu64 least;
 	struct wire_fetch f[WIRE_FETCHES];
 };

@@ -65,6 +65,16 @@ struct clika_recorder_opts {
 	size_t n_probes;
 	const char *const *usdts; /* "PROVIDER:NAME" globs, or "LIB-GLOB:PROVIDER:NAME" */
 	size_t n_usdts;
+	/*
+	 * Runtimes that carry no markers: recipes say what to probe in them (docs/recipes.md). Those that
+	 * are automatic apply to every target that maps such a runtime.
+	 */
+	bool no_auto;               /* only those that are named here */
+	const char *const *recipes; /* NAME, NAME:all, NAME:GROUP, or a file */
+	size_t n_recipes;
+	/* Share of the CPU time of the threads that hit them which function probes may cost, by estimate:
+	 * beyond it the least telling are taken off. 0 = 0.1; negative = no limit. */
+	double budget;
 	bool no_markers; /* leave clika markers alone */
 	bool retprobe;   /* end function spans by return probes: see the manual's warning */
 
@@ -89,6 +99,9 @@ struct clika_recorder_opts {
 
 	clika_prof_log_fn log;
 	void *log_ctx;
+	/* One line worth telling at once: a recipe applies, probes were taken off. NULL = nobody asks. */
+	void (*note)(void *ctx, const char *line);
+	void *note_ctx;
 };
 CLIKA_API void clika_recorder_opts__init(struct clika_recorder_opts *o);
 
@@ -133,6 +146,8 @@ struct clika_recorder_stats {
 	bool command_ended;
 	int command_status; /* wait status when command_ended */
 	uint32_t targets_alive;
+	uint32_t functions, functions_off; /* probed so far; of them, taken off by the budget */
+	double probe_share; /* of the threads' CPU time that function probes cost lately; < 0 = not known */
 };
 CLIKA_API void clika_recorder__stats(const struct clika_recorder *r,
 				     struct clika_recorder_stats *st);

@@ -101,7 +101,7 @@ class UsageTest(lib.Case):
 
     def test_options_that_contradict_each_other_are_refused(self):
         for args in (["-p", "1", "--", "true"], ["--as-root", "-p", "1"], ["--flight-recorder"],
-                     ["--no-markers"], ["--no-export", "--format", "chrome"]):
+                     ["--no-markers", "--no-auto"], ["--no-export", "--format", "chrome"]):
             with self.subTest(args=args):
                 self.assertUsage("record", *args)
 

@@ -93,6 +93,16 @@ static void on_log(void *ctx, int level, const char *area, const char *text)
 		say("%s: %s", area, text);
 }
 
+static void on_note(void *ctx, const char *line)
+{
+	struct course *c = ctx;
+
+	if (c->rec->quiet)
+		return;
+	status_line__erase(&c->line);
+	say("%s", line);
+}
+
 static int prepare_output(struct course *c)
 {
 	const char *files[32] = { NULL }, *holds;
@@ -140,7 +150,7 @@ static void announce(const struct course *c)
 	char what[64], howlong[64] = "";
 
 	if (rec->opts.target == CLIKA_TARGET_SYSTEM)
-		snprintf(what, sizeof(what), "every process with markers");
+		snprintf(what, sizeof(what), "every process with markers or a known runtime");
 	else if (rec->opts.target == CLIKA_TARGET_COMMAND)
 		snprintf(what, sizeof(what), "the command");
 	else if (rec->opts.n_pids == 1)
@@ -317,7 +327,8 @@ static int verdict(struct course *c)
 		code = EXIT_NO_TARGET;
 	} else if (!st->records) {
 		say_warning("nothing was recorded: no marker or probe ran in that time ('" CLI_NAME
-			    " list' shows who carries markers)");
+			    " list' shows who carries markers, '" CLI_NAME
+			    " recipes' the runtimes that are known)");
 	}
 	return code;
 }
@@ -403,6 +414,8 @@ static int record_all(struct course *c)
 	status_line__init(&c->line, !rec->quiet);
 	rec->opts.log = on_log;
 	rec->opts.log_ctx = c;
+	rec->opts.note = on_note;
+	rec->opts.note_ctx = c;
 	if (rec->opts.retprobe)
 		say_warning(
 			"--retprobe: a C++ exception that passes a probed function will end the "

@@ -8,7 +8,7 @@
 struct record {
 	struct clika_recorder_opts opts;
 	struct pid_list pids;
-	struct str_list probes, usdts, names;
+	struct str_list probes, usdts, names, recipes;
 	uint64_t duration_ns; /* 0 = no limit */
 	const char *formats;  /* what to export, checked */
 	char default_formats[64];

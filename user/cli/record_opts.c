@@ -28,6 +28,9 @@ enum {
 	OPT_MAX_SIZE,
 	OPT_MEMORY,
 	OPT_FLIGHT_RECORDER,
+	OPT_RECIPE,
+	OPT_NO_AUTO,
+	OPT_BUDGET,
 };
 
 static const struct cli_opt options[] = {
@@ -46,6 +49,15 @@ static const struct cli_opt options[] = {
 	{ OPT_USDT, "usdt", "PROV:NAME",
 	  "USDT markers of other providers, as globs; also\n"
 	  "LIB:PROV:NAME; may be repeated" },
+	{ OPT_RECIPE, "recipe", "NAME|FILE",
+	  "probe a runtime as this recipe says (see 'recipes'); NAME:all\n"
+	  "also what is off by default; may be repeated" },
+	{ OPT_NO_AUTO, "no-auto", NULL,
+	  "do not look for known runtimes (PyTorch, llama.cpp, ...):\n"
+	  "only the recipes named" },
+	{ OPT_BUDGET, "budget", "PERCENT|off",
+	  "what function probes may cost (default: 10%); beyond it the\n"
+	  "least telling are taken off" },
 	{ OPT_NO_MARKERS, "no-markers", NULL, "leave clika markers alone" },
 	{ OPT_RETPROBE, "retprobe", NULL,
 	  "end function spans by return probes. DANGER: a C++ exception\n"
@@ -81,7 +93,8 @@ static const struct cli_opt options[] = {
 
 static const struct cli_help help = {
 	.usage = "[-p PID] [-d TIME] [-o DIR] [OPTIONS] [-- COMMAND [ARG...]]",
-	.about = "Records what processes with markers do until the time is over, the targets have "
+	.about = "Records what processes do (markers, and runtimes that a recipe knows: PyTorch, llama.cpp,\n"
+		 "ONNX Runtime and more, see 'recipes') until the time is over, the targets have "
 		 "ended,\n"
 		 "or Ctrl-C; then writes the files and prints a summary. A second Ctrl-C aborts at "
 		 "once and\n"
@@ -147,6 +160,26 @@ static int add_usdt(struct record *rec, const char *s)
 	return add(&rec->usdts, s);
 }
 
+static int parse_budget(double *budget)
+{
+	char *end;
+	double v;
+
+	if (!strcmp(optarg, "off")) {
+		*budget = -1;
+		return 0;
+	}
+	errno = 0;
+	v = strtod(optarg, &end);
+	if (*end == '%')
+		end++;
+	if (end == optarg || *end || errno || !(v > 0) || v > 1000)
+		return say_usage("record", "--budget: '%s' is no share (5%%, 10%%) and not 'off'",
+				 optarg);
+	*budget = v / 100;
+	return 0;
+}
+
 static int parse_what(struct record *rec, int key)
 {
 	struct clika_recorder_opts *o = &rec->opts;
@@ -174,6 +207,13 @@ static int parse_what(struct record *rec, int key)
 		return add_probe(rec, optarg);
 	case OPT_USDT:
 		return add_usdt(rec, optarg);
+	case OPT_RECIPE:
+		return add(&rec->recipes, optarg);
+	case OPT_NO_AUTO:
+		o->no_auto = true;
+		return 0;
+	case OPT_BUDGET:
+		return parse_budget(&o->budget);
 	case OPT_NO_MARKERS:
 		o->no_markers = true;
 		return 0;
@@ -273,9 +313,9 @@ static int check(struct record *rec, int argc, char **argv)
 		return say_usage("record", "--as-root is for a command after --");
 	if (o->drop_oldest && !o->max_bytes)
 		return say_usage("record", "--flight-recorder needs --max-size");
-	if (o->no_markers && !rec->probes.n && !rec->usdts.n)
-		return say_usage("record",
-				 "--no-markers leaves nothing to record without --probe or --usdt");
+	if (o->no_markers && o->no_auto && !rec->probes.n && !rec->usdts.n && !rec->recipes.n)
+		return say_usage("record", "--no-markers and --no-auto leave nothing to record "
+					   "without --probe, --usdt or --recipe");
 	if (rec->no_export && rec->formats)
 		return say_usage("record", "--no-export and --format exclude each other");
 	if (rec->formats && !formats__known(rec->formats, bad, sizeof(bad))) {
@@ -287,6 +327,8 @@ static int check(struct record *rec, int argc, char **argv)
 	o->n_probes = rec->probes.n;
 	o->usdts = rec->usdts.s;
 	o->n_usdts = rec->usdts.n;
+	o->recipes = rec->recipes.s;
+	o->n_recipes = rec->recipes.n;
 	o->names = rec->names.s;
 	o->n_names = rec->names.n;
 	return 0;
@@ -325,5 +367,6 @@ void record__free(struct record *rec)
 	free(rec->pids.pids);
 	free(rec->probes.s);
 	free(rec->usdts.s);
+	free(rec->recipes.s);
 	free(rec->names.s);
 }

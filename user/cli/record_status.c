@@ -52,7 +52,7 @@ static void update_rate(struct status_line *s, uint64_t now, const struct clika_
 
 void status_line__update(struct status_line *s, const struct clika_recorder_stats *st)
 {
-	char elapsed[32], rate[32], lost[32], bytes[32], line[200];
+	char elapsed[32], rate[32], lost[32], bytes[32], off[48] = "", line[256];
 	uint64_t now = now_ns();
 
 	if (!s->active)
@@ -68,8 +68,10 @@ void status_line__update(struct status_line *s, const struct clika_recorder_stat
 	format__count(rate, sizeof(rate), (uint64_t)s->spans_per_s);
 	format__count(lost, sizeof(lost), st->lost);
 	format__bytes(bytes, sizeof(bytes), st->file_bytes);
-	snprintf(line, sizeof(line), "%s %s  %s spans/s  %s lost  %s  %u process%s",
+	if (st->functions_off)
+		snprintf(off, sizeof(off), "  %u probes off (budget)", st->functions_off);
+	snprintf(line, sizeof(line), "%s %s  %s spans/s  %s lost  %s  %u process%s%s",
 		 st->capture_open ? "recording" : "waiting for --delay", elapsed, rate, lost, bytes,
-		 st->processes, st->processes == 1 ? "" : "es");
+		 st->processes, st->processes == 1 ? "" : "es", off);
 	status_line__note(s, line);
 }

@@ -38,6 +38,7 @@ struct attacher {
 	size_t n_links, cap_links;
 	uint32_t group; /* of the attachment made last */
 	uint32_t level, self;
+	uint64_t self_start;
 };
 
 /* The kernel's arguments of BPF_LINK_CREATE for multi-uprobes; libbpf 1.1 does not know them. */
@@ -456,6 +457,30 @@ int attacher__target_add(struct attacher *a, pid_t pid, uint64_t start)
 											  : 0;
 }
 
+uint32_t attacher__self(const struct attacher *a)
+{
+	return a->self;
+}
+
+int attacher__admit_self(struct attacher *a, bool on)
+{
+	int cpus = libbpf_num_possible_cpus(), fd = bpf_map__fd(a->skel->maps.last_admitted);
+	uint32_t zero = 0;
+	void *none;
+	int ret;
+
+	if (on)
+		return attacher__target_add(a, a->self, a->self_start);
+	if (bpf_map_delete_elem(bpf_map__fd(a->skel->maps.targets), &a->self) && errno != ENOENT)
+		return -errno;
+	none = calloc(cpus, (bpf_map__value_size(a->skel->maps.last_admitted) + 7) & ~7u);
+	if (!none)
+		return -ENOMEM;
+	ret = bpf_map_update_elem(fd, &zero, none, BPF_ANY) ? -errno : 0;
+	free(none);
+	return ret;
+}
+
 bool attacher__is_target(const struct attacher *a, pid_t pid)
 {
 	uint32_t key = pid;
@@ -669,6 +694,7 @@ static int find_self(void *ctx, const struct wire_task_info *t)
 		return 0;
 	a->level = t->level;
 	a->self = t->task.tgid;
+	a->self_start = t->task.start;
 	return 1;
 }
 

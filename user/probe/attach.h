@@ -57,6 +57,10 @@ bool attacher__has_multi(const struct attacher *a);
 size_t attacher__n_links(const struct attacher *a);
 
 int attacher__target_add(struct attacher *a, pid_t pid, uint64_t start);
+/* The loader itself as a target, to measure what a hit costs; off again it is none, whatever the
+ * kernel side remembers. */
+int attacher__admit_self(struct attacher *a, bool on);
+uint32_t attacher__self(const struct attacher *a); /* tgid as the kernel's records have it */
 bool attacher__is_target(const struct attacher *a, pid_t pid);
 /* No program takes anything when this returns; what was taken is in the rings. */
 int attacher__quiesce(struct attacher *a);

@@ -9,6 +9,8 @@ int recorder__on_record(void *ctx, const void *rec, size_t size)
 {
 	struct clika_recorder *r = ctx;
 
+	if (r->calibrating && calibrate__is_own(r, rec, size))
+		return 0;
 	return decoder__record(r->decoder, rec, size, r->pass);
 }
 

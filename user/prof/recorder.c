@@ -23,6 +23,7 @@
 #define BUSY_WAIT_MS 10
 #define IDLE_WAIT_MS 50
 #define MAX_SINGLE_FUNCS 64
+#define DEFAULT_BUDGET 0.1
 
 void clika_recorder_opts__init(struct clika_recorder_opts *o)
 {
@@ -82,7 +83,7 @@ static int check_opts(const struct clika_recorder_opts *o, struct clika_error *e
 				  "command name filter '%s': NAME or NAME*, since the kernel side "
 				  "decides it",
 				  o->comm);
-	if (o->no_markers && !o->n_probes && !o->n_usdts)
+	if (o->no_markers && !o->n_probes && !o->n_usdts && o->no_auto && !o->n_recipes)
 		return error__set(err, -EINVAL,
 				  "nothing to record: markers are left out and no probe is named");
 	return 0;
@@ -195,6 +196,35 @@ static void on_warning(void *ctx, const char *code, const char *text)
 	writer__warning(r->w, code, text);
 }
 
+static void tell(void *ctx, const char *line)
+{
+	struct clika_recorder *r = ctx;
+
+	writer__warning(r->w, "recipe", line);
+	logger__log(&r->log, LOG_INFO, "attach", "%s", line);
+	if (r->o.note)
+		r->o.note(r->o.note_ctx, line);
+}
+
+static void on_implausible(void *ctx, const struct func_probe *f, const struct recipe_arg *a)
+{
+	struct clika_recorder *r = ctx;
+	char text[400];
+
+	snprintf(text, sizeof(text),
+		 "recipe %s: argument %s of %s is left out: what lies there is none (another version of "
+		 "the runtime?)",
+		 f->kind->recipe->name, a->name, f->name);
+	/* A rule may cover thousands of functions: one line an argument is enough. */
+	for (size_t i = 0; i < r->n_told_args; i++)
+		if (r->told_args[i] == a)
+			return;
+	if (r->n_told_args < ARRAY_SIZE(r->told_args))
+		r->told_args[r->n_told_args++] = a;
+	writer__warning(r->w, "recipe-argument", text);
+	logger__log(&r->log, LOG_WARN, "recipe", "%s", text);
+}
+
 static int cgroup_of(const char *path, uint64_t *id, unsigned *level, struct clika_error *err)
 {
 	char full[4200];
@@ -236,6 +266,17 @@ static int open_kernel(struct clika_recorder *r, struct clika_error *err)
 	return ret ? ret : attacher__new(&r->features, &ao, &r->attacher, err);
 }
 
+static int open_recipes(struct clika_recorder *r, struct clika_error *err)
+{
+	__cleanup_free char *dir = recipes__user_dir();
+	struct recipes_opts o = { .automatic = !r->o.no_auto,
+				  .wanted = r->o.recipes,
+				  .n_wanted = r->o.n_recipes,
+				  .user_dir = dir };
+
+	return recipes__open(&o, &r->log, &r->recipes, err);
+}
+
 static int open_stream(struct clika_recorder *r, struct clika_error *err)
 {
 	struct files_opts fo = { .attacher = r->attacher,
@@ -247,6 +288,8 @@ static int open_stream(struct clika_recorder *r, struct clika_error *err)
 				 .n_usdts = r->o.n_usdts,
 				 .retprobe = r->o.retprobe,
 				 .max_single_funcs = MAX_SINGLE_FUNCS,
+				 .recipes = r->recipes,
+				 .told = tell,
 				 .warn = on_warning,
 				 .warn_ctx = r };
 	struct people_opts po = { .env = &r->env, .redact = r->o.redact };
@@ -274,6 +317,8 @@ static int open_stream(struct clika_recorder *r, struct clika_error *err)
 	d.files = r->files;
 	d.w = r->w;
 	d.not_before = r->attach_ts;
+	d.on_implausible = on_implausible;
+	d.ctx = r;
 	r->decoder = decoder__new(&d);
 	if (!r->decoder)
 		return error__set(err, -ENOMEM, "out of memory");
@@ -353,9 +398,16 @@ static int setup(struct clika_recorder *r, struct clika_error *err)
 		if (!r->o.overwrite && !access(path, F_OK))
 			return error__set(err, -EEXIST, "%s exists already", path);
 	}
-	ret = open_kernel(r, err);
+	ret = open_recipes(r, err);
+	if (!ret)
+		ret = open_kernel(r, err);
 	if (!ret)
 		ret = open_stream(r, err);
+	if (!ret && r->o.budget >= 0) {
+		r->budget = budget__new(r->o.budget > 0 ? r->o.budget : DEFAULT_BUDGET);
+		if (!r->budget)
+			ret = error__set(err, -ENOMEM, "out of memory");
+	}
 	if (!ret)
 		ret = open_waits(r, err);
 	if (!ret)
@@ -429,6 +481,8 @@ static int housekeeping(struct clika_recorder *r, struct clika_error *err)
 	}
 	if (now - r->last_anchor >= ANCHOR_EVERY)
 		anchor(r);
+	if (!ret && r->budget)
+		budget__look(r->budget, r);
 	if (!ret && now - r->last_look >= LOOK_EVERY) {
 		r->last_look = now;
 		if (!recorder__targets_left(r))
@@ -580,6 +634,8 @@ void clika_recorder__free(struct clika_recorder *r,
 	mmaps__free(r->mmaps);
 	writer__abort(r->w);
 	attacher__free(r->attacher, progress, ctx);
+	budget__free(r->budget);
+	recipes__free(r->recipes);
 	for (size_t i = 0; i < r->n_roots; i++)
 		if (r->roots[i].pidfd >= 0)
 			close(r->roots[i].pidfd);
@@ -618,6 +674,10 @@ void clika_recorder__stats(const struct clika_recorder *r, struct clika_recorder
 	full.command_ended = r->command.ended;
 	full.command_status = r->command.status;
 	full.targets_alive = attacher__targets(r->attacher);
+	full.functions = files__n_funcs(r->files);
+	full.probe_share = -1;
+	if (r->budget)
+		budget__stats(r->budget, &full);
 	memcpy(st, &full, sz);
 	st->sz = sz;
 }

@@ -37,6 +37,8 @@ struct clika_recorder {
 	struct chain_env env;
 	struct attacher *attacher;
 	struct files *files;
+	struct recipes *recipes;
+	struct budget *budget; /* NULL = no limit */
 	struct mmaps *mmaps;
 	struct ring *ring;
 	struct names *names;
@@ -59,6 +61,9 @@ struct clika_recorder {
 	bool started, stopped, full, ended;
 	uint64_t full_ts; /* when the file had reached its size */
 	uint64_t mmaps_lost_told;
+	bool calibrating;
+	const struct recipe_arg *told_args[64]; /* that were found implausible */
+	size_t n_told_args;
 };
 
 /* targets.c */
@@ -84,6 +89,23 @@ int command__find(const char *name, char *path, size_t n, struct clika_error *er
 int command__go(struct command *c, void (*at_entry)(void *ctx), void *ctx, struct clika_error *err);
 void command__reap(struct command *c);
 void command__abort(struct command *c);
+
+/* budget.c */
+struct budget *budget__new(double share);
+void budget__free(struct budget *b);
+/* Now and then: what do function probes cost, and should some be taken off? */
+void budget__look(struct budget *b, struct clika_recorder *r);
+void budget__stats(const struct budget *b, struct clika_recorder_stats *st);
+
+/* calibrate.c: what a hit costs on this machine, in ns, measured on the recorder itself. */
+enum hit_class { HIT_EMULATED, HIT_STEPPED, HIT_RETURN, HIT_CLASSES };
+struct hit_costs {
+	double ns[HIT_CLASSES];
+};
+int calibrate__hits(struct clika_recorder *r, struct hit_costs *out, struct clika_error *err);
+/* A record of its own making. */
+bool calibrate__is_own(const struct clika_recorder *r, const void *rec, size_t size);
+enum hit_class hit__class(const struct elf_file *f, uint64_t offset);
 
 /* account.c */
 void recorder__account(struct clika_recorder *r, bool final);

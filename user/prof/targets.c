@@ -453,6 +453,7 @@ int recorder__scan_targets(struct clika_recorder *r, struct clika_error *err)
 	struct descent d = { r, &tasks, err };
 	int ret = attacher__tasks(r->attacher, list_task, &tasks, err);
 
+	files__settled(r->files, true);
 	for (size_t i = 0; i < r->n_roots && !ret; i++) {
 		ret = add_process(r, &tasks, r->roots[i].pid, err);
 		if (!ret && !r->o.no_follow)
@@ -468,6 +469,7 @@ int recorder__scan_targets(struct clika_recorder *r, struct clika_error *err)
 		people__each_process(r->people, position_known, r);
 	if (!ret && err && err->code && !files__n_sites(r->files))
 		ret = err->code;
+	files__settled(r->files, false);
 	free(tasks.t);
 	return ret;
 }
@@ -546,7 +548,9 @@ void recorder__at_entry(void *ctx)
 	struct clika_recorder *r = ctx;
 
 	/* The notices of the same mappings come later and find the files known. */
+	files__settled(r->files, true);
 	recorder__scan_process(r, r->command.pid, NULL, NULL);
+	files__settled(r->files, false);
 }
 
 bool recorder__targets_left(struct clika_recorder *r)

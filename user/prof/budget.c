@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The overhead budget of function probes. Twice a second: hits times what a hit costs, against the CPU time that
+ * the threads which had hits used meanwhile. When that share passes the budget, probes are taken off until the
+ * estimate is half of it, so that a little more work does not pass it again at once:
+ *
+ *  - first functions whose calls take less than twice what their own probes cost: they tell of the
+ *    probes more than of themselves; the most frequent first;
+ *  - then by the time that they account for per cost, least first.
+ *
+ * Functions that the user named (--probe) stay. What is taken off stays off; what remains is exact.
+ * docs/recipes.md has the rule for people.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "user/prof/recorder.h"
+#include "user/stream/call.h"
+
+#define LOOK_NS (500 * NSEC_PER_MSEC)
+#define MIN_HITS 200 /* in one look: below that nothing is worth a change */
+#define NAMED 12     /* functions that the message names */
+
+struct func_cost {
+	uint64_t hits, calls, ended, self_ns; /* as of the last look */
+	double entry_ns, return_ns;
+	bool known, off;
+};
+
+struct thread_cpu { /* of one thread, by its identity */
+	uint64_t cpu_ns, look;
+};
+
+struct budget {
+	double share;
+	uint64_t last, start;
+	bool calibrated, failed;
+	struct hit_costs costs;
+	struct func_cost *funcs;
+	size_t n_funcs;
+	struct map64 *cpu; /* thread -> CPU time at the last look, ns */
+	double lately;     /* -1 = not known */
+	uint32_t n_off;
+};
+
+struct candidate {
+	uint32_t func;
+	double cost;      /* ns in this look */
+	double cost_call; /* ns a call */
+	double mean_self; /* ns */
+	uint64_t calls, self_ns;
+	bool cheap; /* calls that take less than twice their probes */
+};
+
+struct budget *budget__new(double share)
+{
+	struct budget *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->share = share;
+	b->lately = -1;
+	b->cpu = map64__new();
+	if (!b->cpu) {
+		free(b);
+		return NULL;
+	}
+	return b;
+}
+
+void budget__free(struct budget *b)
+{
+	if (!b)
+		return;
+	map64__free(b->cpu);
+	free(b->funcs);
+	free(b);
+}
+
+void budget__stats(const struct budget *b, struct clika_recorder_stats *st)
+{
+	st->functions_off = b->n_off;
+	st->probe_share = b->lately;
+}
+
+/* --- CPU time of the threads that had hits ------------------------------------------------------- */
+
+static uint64_t cpu_time(pid_t pid, uint32_t tid)
+{
+	unsigned long long ns = 0;
+	char path[64], text[128];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%u/schedstat", (int)pid, tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = 0;
+	return sscanf(text, "%llu", &ns) == 1 ? ns : 0;
+}
+
+struct cpu_sum {
+	struct budget *b;
+	uint64_t elapsed, cpu;
+	uint64_t hits;
+};
+
+static int sum_process(void *ctx, struct person_process *proc)
+{
+	struct cpu_sum *s = ctx;
+
+	for (struct person_thread *th = proc->threads; th; th = th->next) {
+		uint64_t key, now, *last, used;
+
+		if (!th->probe_hits)
+			continue;
+		s->hits += th->probe_hits;
+		th->probe_hits = 0;
+		key = hash__mix(th->start, (uint64_t)proc->tgid << 32 | th->tid);
+		now = proc->lpid ? cpu_time(proc->lpid, th->tid) : 0;
+		last = map64__get(s->b->cpu, key);
+		/* Not known, or seen for the first time: as if it had run all the time. */
+		used = now && last && now >= *last ? now - *last : s->elapsed;
+		s->cpu += used < s->elapsed ? used : s->elapsed;
+		map64__put(s->b->cpu, key, now);
+	}
+	return 0;
+}
+
+/* --- costs -------------------------------------------------------------------------------------------- */
+
+static void learn_costs(struct budget *b, const struct files *files, uint32_t file)
+{
+	const struct probed_file *p = files__get(files, file);
+	double *n;
+
+	if (!p || !p->n_funcs)
+		return;
+	n = calloc(p->n_funcs, sizeof(*n));
+	if (!n)
+		return;
+	for (size_t i = 0; i < p->n_func_sites; i++) {
+		uint32_t func = (uint32_t)p->func_sites[i].cookie;
+		double ns = b->costs.ns[hit__class(p->elf, p->func_sites[i].offset)];
+		struct func_cost *c;
+
+		if (func >= b->n_funcs || func < p->first_func || func - p->first_func >= p->n_funcs)
+			continue;
+		c = &b->funcs[func];
+		if (!(p->func_sites[i].cookie & COOKIE_RETURN)) {
+			c->entry_ns = ns;
+			continue;
+		}
+		/* Which of its ways out a call takes is not known: their mean. */
+		n[func - p->first_func]++;
+		c->return_ns += (ns - c->return_ns) / n[func - p->first_func];
+	}
+	for (uint32_t i = 0; i < p->n_funcs; i++)
+		b->funcs[p->first_func + i].known = true;
+	free(n);
+}
+
+static int grow(struct budget *b, const struct files *files)
+{
+	size_t n = files__n_funcs(files);
+	struct func_cost *more;
+
+	if (n <= b->n_funcs)
+		return 0;
+	more = realloc(b->funcs, n * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	memset(more + b->n_funcs, 0, (n - b->n_funcs) * sizeof(*more));
+	b->funcs = more;
+	b->n_funcs = n;
+	return 0;
+}
+
+/* Functions with calls since the last look. malloc'ed. */
+static struct candidate *list_candidates(struct budget *b, struct clika_recorder *r, size_t *n,
+					 double *cost)
+{
+	struct candidate *all = calloc(b->n_funcs + 1, sizeof(*all));
+
+	*n = 0;
+	*cost = 0;
+	for (uint32_t i = 0; all && i < b->n_funcs; i++) {
+		const struct call_count *now = decoder__call_count(r->decoder, i);
+		struct func_cost *was = &b->funcs[i];
+		struct candidate *c = &all[*n];
+		uint64_t calls, hits, ended;
+
+		if (!now || now->hits == was->hits)
+			continue;
+		if (!was->known)
+			learn_costs(b, r->files, files__func(r->files, i)->file);
+		hits = now->hits - was->hits;
+		calls = now->calls - was->calls;
+		ended = now->ended - was->ended;
+		c->func = i;
+		c->calls = calls;
+		c->self_ns = now->self_ns - was->self_ns;
+		c->cost = (double)calls * was->entry_ns + (double)(hits - calls) * was->return_ns;
+		c->cost_call = was->entry_ns + was->return_ns;
+		c->mean_self = ended ? (double)c->self_ns / (double)ended : 0;
+		c->cheap = c->mean_self < 2 * c->cost_call;
+		was->hits = now->hits;
+		was->calls = now->calls;
+		was->ended = now->ended;
+		was->self_ns = now->self_ns;
+		if (was->off)
+			continue;
+		*cost += c->cost;
+		/* What the user has named stays. */
+		if (files__func(r->files, i)->kind)
+			++*n;
+	}
+	return all;
+}
+
+static int by_worth(const void *x, const void *y)
+{
+	const struct candidate *a = x, *b = y;
+	double wa, wb;
+
+	if (a->cheap != b->cheap)
+		return a->cheap ? -1 : 1;
+	if (a->cheap)
+		return a->calls > b->calls ? -1 : a->calls < b->calls;
+	wa = a->cost > 0 ? (double)a->self_ns / a->cost : 0;
+	wb = b->cost > 0 ? (double)b->self_ns / b->cost : 0;
+	return wa < wb ? -1 : wa > wb;
+}
+
+/* --- taking off ------------------------------------------------------------------------------------------ */
+
+static bool is_off(void *ctx, uint32_t func)
+{
+	const struct budget *b = ctx;
+
+	return func < b->n_funcs && b->funcs[func].off;
+}
+
+static void tell_off(struct budget *b, struct clika_recorder *r, const struct candidate *all,
+		     size_t n, double share, uint64_t look_ns)
+{
+	double after = (double)(clock__boottime_ns() - r->start_ts) / NSEC_PER_SEC;
+	double sec = (double)look_ns / NSEC_PER_SEC;
+	struct buf text = { 0 };
+
+	buf__printf(&text,
+		    "after %.1f s function probes cost an estimated %.1f %% of their threads' CPU time "
+		    "(--budget %g%%): %zu functions that tell least for that are no longer recorded, their time "
+		    "counts as their callers': ",
+		    after, share * 100, b->share * 100, n);
+	for (size_t i = 0; i < n && i < NAMED; i++)
+		buf__printf(&text, "%s%.80s (%.0f calls/s of %.1f us)", i ? ", " : "",
+			    files__func(r->files, all[i].func)->name, (double)all[i].calls / sec,
+			    all[i].mean_self / 1000);
+	if (n > NAMED)
+		buf__printf(&text, ", ...");
+	buf__u8(&text, 0);
+	if (!buf__error(&text)) {
+		writer__warning(r->w, "budget", (const char *)text.data);
+		logger__log(&r->log, LOG_INFO, "budget", "%s", (const char *)text.data);
+	}
+	buf__free(&text);
+	if (r->o.note) {
+		char line[200];
+
+		snprintf(line, sizeof(line),
+			 "budget: probes of %zu functions taken off, they cost %.1f %% of %g %% allowed "
+			 "(--budget off keeps them)",
+			 n, share * 100, b->share * 100);
+		r->o.note(r->o.note_ctx, line);
+	}
+}
+
+static void take_off(struct budget *b, struct clika_recorder *r, struct candidate *all, size_t n,
+		     double cost, double cpu, uint64_t look_ns)
+{
+	double left = cost, goal = cpu * b->share / 2;
+	struct clika_error err = { 0 };
+	size_t taken = 0;
+	int ret, done = 0;
+
+	qsort(all, n, sizeof(*all), by_worth);
+	while (taken < n && left > goal) {
+		b->funcs[all[taken].func].off = true;
+		left -= all[taken++].cost;
+	}
+	for (uint32_t i = 0; i < files__count(r->files); i++) {
+		ret = files__take_off(r->files, i, is_off, b, &err);
+		if (ret < 0) {
+			logger__log(&r->log, LOG_WARN, "budget", "%s", err.msg);
+			b->failed = true;
+		}
+		done += ret > 0 ? ret : 0;
+	}
+	if (!done && !b->failed) {
+		b->failed = true;
+		writer__warning(r->w, "budget",
+				"function probes cost more than --budget allows, but this kernel cannot "
+				"take some of them off: name fewer functions");
+	}
+	if (!done)
+		return;
+	b->n_off += done;
+	tell_off(b, r, all, taken, cost / cpu, look_ns);
+}
+
+static void calibrate(struct budget *b, struct clika_recorder *r)
+{
+	struct clika_error err = { 0 };
+
+	b->calibrated = true;
+	if (calibrate__hits(r, &b->costs, &err)) {
+		b->failed = true;
+		logger__log(&r->log, LOG_WARN, "budget",
+			    "what a probe costs could not be measured, so there is no budget: %s",
+			    err.msg);
+		return;
+	}
+	logger__log(&r->log, LOG_INFO, "budget",
+		    "a hit costs %.2f us (emulated instruction), %.2f us (stepped), %.2f us (return)",
+		    b->costs.ns[HIT_EMULATED] / 1000, b->costs.ns[HIT_STEPPED] / 1000,
+		    b->costs.ns[HIT_RETURN] / 1000);
+}
+
+void budget__look(struct budget *b, struct clika_recorder *r)
+{
+	uint64_t now = clock__boottime_ns(), look_ns = now - b->last;
+	struct cpu_sum sum = { .b = b, .elapsed = look_ns };
+	struct candidate *all;
+	double cost;
+	bool first;
+	size_t n;
+
+	if (b->failed || !files__n_funcs(r->files) || !r->started)
+		return;
+	if (!b->calibrated) {
+		calibrate(b, r);
+		now = clock__boottime_ns();
+	}
+	first = !b->last;
+	if (!first && look_ns < LOOK_NS)
+		return;
+	b->last = now;
+	if (grow(b, r->files))
+		return;
+	people__each_process(r->people, sum_process, &sum);
+	all = list_candidates(b, r, &n, &cost);
+	if (!all)
+		return;
+	/* What came so far is where the first look starts from. */
+	if (first) {
+		free(all);
+		return;
+	}
+	b->lately = sum.cpu ? cost / (double)sum.cpu : -1;
+	if (sum.cpu && sum.hits >= MIN_HITS && b->lately > b->share)
+		take_off(b, r, all, n, cost, (double)sum.cpu, look_ns);
+	free(all);
+}
