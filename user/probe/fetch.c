@@ -8,12 +8,10 @@ static const struct {
 	uint8_t bytes;
 	bool is_signed;
 } numbers[] = {
-	[RECIPE_I8] = { 1, true },       [RECIPE_U8] = { 1, false },
-	[RECIPE_I16] = { 2, true },      [RECIPE_U16] = { 2, false },
-	[RECIPE_I32] = { 4, true },      [RECIPE_U32] = { 4, false },
-	[RECIPE_I64] = { 8, true },      [RECIPE_U64] = { 8, false },
-	[RECIPE_POINTER] = { 8, false }, [RECIPE_F32] = { 4, false },
-	[RECIPE_F64] = { 8, false },
+	[RECIPE_I8] = { 1, true },   [RECIPE_U8] = { 1, false },  [RECIPE_I16] = { 2, true },
+	[RECIPE_U16] = { 2, false }, [RECIPE_I32] = { 4, true },  [RECIPE_U32] = { 4, false },
+	[RECIPE_I64] = { 8, true },  [RECIPE_U64] = { 8, false }, [RECIPE_POINTER] = { 8, false },
+	[RECIPE_F32] = { 4, false }, [RECIPE_F64] = { 8, false },
 };
 
 bool recipe_type__is_text(enum recipe_type t)
@@ -67,6 +65,8 @@ static void set_kind(struct wire_fetch *f, const struct recipe_arg *a)
 		f->kind = FETCH_VALUE;
 		f->bytes = recipe_type__bytes(a->type);
 		f->is_signed = recipe_type__is_signed(a->type);
+		f->shift = a->shift;
+		f->times = a->times;
 	}
 }
 
@@ -132,24 +132,28 @@ void fetch__plan(const struct recipe_function *fn, uint16_t machine, const int64
 
 	memset(p, 0, sizeof(*p));
 	/* What decides whether the call is kept comes first. */
-	if (fn->keep != RECIPE_KEEP_ALL)
-		add_arg(p, fn->keep_arg, &fn->args[fn->keep_arg], machine, layouts, known);
+	if (fn->keep_size >= 0)
+		add_arg(p, fn->keep_size, &fn->args[fn->keep_size], machine, layouts, known);
+	if (fn->keep_block >= 0)
+		add_arg(p, fn->keep_block, &fn->args[fn->keep_block], machine, layouts, known);
 	for (unsigned i = 0; i < fn->n_args; i++)
 		add_arg(p, i, &fn->args[i], machine, layouts, known);
 	p->returns = fn->span || p->ret.n;
 	for (unsigned i = 0; i < fn->n_does; i++)
 		p->returns |= fn->does[i].at_return;
-	if (fn->keep == RECIPE_KEEP_AT_LEAST) {
-		p->entry.keep = KEEP_AT_LEAST;
+	if (fn->keep_size >= 0) {
+		p->entry.keep |= KEEP_AT_LEAST;
 		p->entry.least = fn->keep_min;
-	} else if (fn->keep == RECIPE_KEEP_KNOWN) {
-		p->entry.keep = KEEP_KNOWN;
+	}
+	if (fn->keep_block >= 0) {
+		p->entry.keep |= KEEP_KNOWN;
+		p->entry.known = p->args[fn->keep_block].val;
 	}
 	p->ret.save = p->entry.save;
 	p->entry.frame = p->returns && (p->entry.save || p->entry.keep);
 	if (p->entry.frame && p->entry.keep)
 		p->ret.keep = KEEP_FRAME;
-	for (unsigned i = 0; i < fn->n_does && fn->keep == RECIPE_KEEP_AT_LEAST; i++) {
+	for (unsigned i = 0; i < fn->n_does && fn->keep_size >= 0; i++) {
 		const struct recipe_does *d = &fn->does[i];
 
 		if ((d->what == RECIPE_ALLOC || d->what == RECIPE_RESERVE) && d->id >= 0 &&

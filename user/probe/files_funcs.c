@@ -99,15 +99,15 @@ static int func__room(struct func_plan *pl)
 	return 1;
 }
 
-/* 0 found, 1 refused (@err says why), negative: memory. */
-static int func__find(struct func_plan *pl, const struct elf_func *fu, struct func_sites **out,
-		      struct clika_error *err)
+/* 0 found, 1 refused (@err says why), negative: memory. @entry_only: its ends are of no interest. */
+static int func__find(struct func_plan *pl, const struct elf_func *fu, bool entry_only,
+		      struct func_sites **out, struct clika_error *err)
 {
 	struct func_sites *sites = calloc(1, sizeof(*sites));
 
 	if (!sites)
 		return -ENOMEM;
-	if (pl->f->o.retprobe) {
+	if (pl->f->o.retprobe || entry_only) {
 		sites->entry = fu->offset;
 	} else if (func_sites__find(pl->p->elf, fu, sites, err)) {
 		free(sites);
@@ -129,7 +129,7 @@ static int plan_pattern(void *ctx, const struct elf_func *fu)
 
 	if (func__room(pl))
 		return 1;
-	ret = func__find(pl, fu, &sites, &err);
+	ret = func__find(pl, fu, false, &sites, &err);
 	if (ret > 0) {
 		files__warn(f, "function-refused", "%s", err.msg);
 		return 0;
@@ -163,7 +163,8 @@ static uint32_t fetch_set__number(struct files *f, const struct wire_fetch_set *
 	if (v)
 		return (uint32_t)*v;
 	if (number >= attacher__max_fetch_sets(f->o.attacher) ||
-	    attacher__fetch_set(f->o.attacher, number, s) || !map64__put(f->fetch_sets, key, number))
+	    attacher__fetch_set(f->o.attacher, number, s) ||
+	    !map64__put(f->fetch_sets, key, number))
 		return 0;
 	f->n_fetch_sets = number;
 	return number;
@@ -242,12 +243,16 @@ static int plan_pick(void *ctx, const struct recipe_pick *pick)
 	const struct elf_func *fu = pick->func;
 	struct clika_error err = { 0 };
 	__cleanup_free struct func_sites *sites = NULL;
+	struct func_kind *kind;
 	struct func_probe *fp;
 	int ret;
 
 	if (func__room(pl))
 		return 1;
-	ret = func__find(pl, fu, &sites, &err);
+	kind = kind__of(pl, pick->rule);
+	if (!kind)
+		return pl->err = -ENOMEM;
+	ret = func__find(pl, fu, !kind->returns, &sites, &err);
 	if (ret > 0) {
 		if (pl->refused++ < TELL_REFUSED)
 			files__warn(f, "function-refused", "%s", err.msg);
@@ -260,8 +265,8 @@ static int plan_pick(void *ctx, const struct recipe_pick *pick)
 	fp = func__new(pl);
 	if (!fp)
 		return pl->err = -ENOMEM;
-	fp->kind = kind__of(pl, pick->rule);
-	ret = fp->kind ? names__copy(fp, pick) : -ENOMEM;
+	fp->kind = kind;
+	ret = names__copy(fp, pick);
 	if (!ret)
 		ret = func__sites(pl, fp, sites);
 	if (ret) {
@@ -293,13 +298,13 @@ static void tell_applied(struct func_plan *pl)
 		return;
 	if (pl->refused)
 		snprintf(more, sizeof(more), ", %u left out", pl->refused);
-	snprintf(line, sizeof(line), "recipe %s: %u functions of %s%s", pl->recipe->name, pl->picked,
-		 slash ? slash + 1 : pl->p->path, more);
+	snprintf(line, sizeof(line), "recipe %s: %u functions of %s%s", pl->recipe->name,
+		 pl->picked, slash ? slash + 1 : pl->p->path, more);
 	pl->f->o.told(pl->f->o.warn_ctx, line);
 }
 
-static int plan_recipe(struct func_plan *pl, size_t at, uint64_t libraries, struct func_skips *skips,
-		       struct clika_error *err)
+static int plan_recipe(struct func_plan *pl, size_t at, uint64_t libraries,
+		       struct func_skips *skips, struct clika_error *err)
 {
 	const struct recipe *r = recipes__get(pl->f->o.recipes, at);
 	struct func_skips some = { 0 };
@@ -333,7 +338,8 @@ static int plan_recipe(struct func_plan *pl, size_t at, uint64_t libraries, stru
 		return ret < 0 ? ret : pl->err;
 	if (pl->refused > TELL_REFUSED)
 		files__warn(pl->f, "function-refused",
-			    "%s: recipe %s: %u functions in all are left out, since their code could not "
+			    "%s: recipe %s: %u functions in all are left out, since their code "
+			    "could not "
 			    "be followed",
 			    pl->p->path, r->name, pl->refused);
 	if (pl->picked)
@@ -367,7 +373,9 @@ static int by_offset(const void *a, const void *b)
 	if (x->offset != y->offset)
 		return x->offset < y->offset ? -1 : 1;
 	/* The function that was planned first keeps a place that two share. */
-	return (uint32_t)x->cookie < (uint32_t)y->cookie ? -1 : (uint32_t)x->cookie > (uint32_t)y->cookie;
+	return (uint32_t)x->cookie < (uint32_t)y->cookie
+		       ? -1
+		       : (uint32_t)x->cookie > (uint32_t)y->cookie;
 }
 
 static int is_there(void *ctx, const struct elf_func *fu)

@@ -81,6 +81,8 @@ struct recipe_arg {
 	uint8_t count;            /* of RECIPE_CHARS, RECIPE_ARRAY, RECIPE_COUNTED */
 	bool late;                /* RECIPE_ARG with "at": "return": the register as it was at the
 				   * entry, followed at the return (a result through a pointer) */
+	uint8_t shift;            /* numbers: shifted right by so many bits before they are cut */
+	uint8_t times;            /* numbers: times the argument register times - 1; 0 = not */
 	bool hidden;              /* "show": false: not an argument of the span */
 	bool positive;            /* numbers and elements below 1 are implausible */
 	struct recipe_ifs ifs;    /* shown only then */
@@ -131,13 +133,6 @@ struct recipe_name {
 	char *text;
 };
 
-/* What BPF takes before it asks for ring space. */
-enum recipe_keep {
-	RECIPE_KEEP_ALL,
-	RECIPE_KEEP_AT_LEAST, /* calls whose keep_arg is at least keep_min; the block at their ALLOC is remembered */
-	RECIPE_KEEP_KNOWN, /* calls whose keep_arg is the address of a remembered block */
-};
-
 struct recipe_function {
 	unsigned line;      /* of its "match" in the file, for messages */
 	uint64_t libraries; /* bit i: recipe->libraries[i] */
@@ -171,9 +166,10 @@ struct recipe_function {
 	unsigned n_args;
 	struct recipe_does does[RECIPE_MAX_DOES];
 	unsigned n_does;
-	enum recipe_keep keep;
-	int keep_arg;
+	/* What the kernel side takes: calls that one of the two is true of; both -1 = all. */
+	int keep_size; /* argument that is at least keep_min; the block of their ALLOC is remembered */
 	uint64_t keep_min;
+	int keep_block; /* argument that is the address of a remembered block */
 };
 
 struct recipe_library {

@@ -423,12 +423,36 @@ static int parse_at(const struct rj *j, const cJSON *o, const struct recipe_func
 	return 0;
 }
 
+/* "shift" and "times": numbers that are packed, or the product of two arguments. */
+static int parse_arithmetic(const struct rj *j, const cJSON *o, struct recipe_arg *a)
+{
+	const cJSON *times = rj__get(o, "times");
+	int64_t shift = 0;
+	int rc = rj__int(j, o, "shift", 0, 63, &shift);
+
+	if (rc)
+		return rc;
+	if ((shift || times) &&
+	    (is_text(a->type) || a->type == RECIPE_F32 || a->type == RECIPE_F64))
+		return rj__bad(j, o, "'%s': 'shift' and 'times' are for integers", a->name);
+	a->shift = (uint8_t)shift;
+	if (!times)
+		return 0;
+	if (!cJSON_IsString(times) || strncmp(times->valuestring, "arg", 3) ||
+	    times->valuestring[3] < '0' || times->valuestring[3] > '5' || times->valuestring[4])
+		return rj__bad(j, times, "'times' must be one of arg0 to arg5");
+	if (a->source == RECIPE_RETURN)
+		return rj__bad(j, times, "'times': arguments are not there any more at the return");
+	a->times = (uint8_t)(1 + times->valuestring[3] - '0');
+	return 0;
+}
+
 static int parse_arg(const struct rj *j, const struct recipe *r, const cJSON *o,
 		     struct recipe_function *fn)
 {
-	static const char *const keys[] = { "name",    "from",   "path", "type",
-					    "element", "count",  "show", "positive",
-					    "if",      "values", "at",   NULL };
+	static const char *const keys[] = { "name",  "from",  "path",     "type", "element",
+					    "count", "show",  "positive", "if",   "values",
+					    "at",    "shift", "times",    NULL };
 	struct recipe_arg *a = &fn->args[fn->n_args];
 	int rc = rj__keys(j, o, "an argument", keys), type = 0;
 	bool show = true;
@@ -450,7 +474,7 @@ static int parse_arg(const struct rj *j, const struct recipe *r, const cJSON *o,
 	    (rc = rj__bool(j, o, "positive", &a->positive)) || (rc = parse_values(j, o, a)))
 		return rc;
 	a->hidden = !show;
-	if ((rc = parse_at(j, o, fn, a)))
+	if ((rc = parse_arithmetic(j, o, a)) || (rc = parse_at(j, o, fn, a)))
 		return rc;
 	if (strlen(a->name) > 63 || strpbrk(a->name, "{}$"))
 		return rj__bad(j, rj__get(o, "name"),
@@ -683,30 +707,33 @@ static int parse_all_does(const struct rj *j, const cJSON *o, struct recipe_func
 	return rc;
 }
 
-static int parse_keep(const struct rj *j, const cJSON *item, struct recipe_function *fn)
+static int parse_keep_one(const struct rj *j, const cJSON *item, struct recipe_function *fn)
 {
 	static const char *const keys[] = { "arg", "at_least", "known", NULL };
 	bool known = false;
 	int64_t least = 0;
-	int rc;
+	int rc, arg = -1;
 
-	fn->keep_arg = -1;
-	if (!item)
-		return 0;
 	if ((rc = rj__keys(j, item, "'keep'", keys)) ||
 	    (rc = rj__required(j, item, "'keep'", "arg")) ||
-	    (rc = integer_arg(j, rj__get(item, "arg"), "the 'arg' of 'keep'", fn, &fn->keep_arg)) ||
+	    (rc = integer_arg(j, rj__get(item, "arg"), "the 'arg' of 'keep'", fn, &arg)) ||
 	    (rc = rj__bool(j, item, "known", &known)) ||
 	    (rc = rj__int(j, item, "at_least", 0, 1ll << 53, &least)))
 		return rc;
 	if (known == !!rj__get(item, "at_least"))
 		return rj__bad(j, item, "'keep' needs either \"at_least\": N or \"known\": true");
-	if (at_return(fn, fn->keep_arg))
+	if (at_return(fn, arg))
 		return rj__bad(j, item,
 			       "'keep' is decided at entry, where what the function returns is not "
 			       "known");
-	fn->keep = known ? RECIPE_KEEP_KNOWN : RECIPE_KEEP_AT_LEAST;
-	fn->keep_min = (uint64_t)least;
+	if ((known ? fn->keep_block : fn->keep_size) >= 0)
+		return rj__bad(j, item, "'keep' has \"%s\" twice", known ? "known" : "at_least");
+	if (known) {
+		fn->keep_block = arg;
+	} else {
+		fn->keep_size = arg;
+		fn->keep_min = (uint64_t)least;
+	}
 	return 0;
 }
 
@@ -729,6 +756,22 @@ static int parse_cut(const struct rj *j, const cJSON *item, struct recipe_functi
 			       "argument: \"ns::$1\"");
 	fn->cut_at = item->valuestring[0];
 	return 0;
+}
+
+/* One condition, or a list of which any will do. */
+static int parse_keep(const struct rj *j, const cJSON *item, struct recipe_function *fn)
+{
+	const cJSON *c;
+	int rc = 0;
+
+	fn->keep_size = fn->keep_block = -1;
+	if (!item || !cJSON_IsArray(item))
+		return item ? parse_keep_one(j, item, fn) : 0;
+	if (!item->child)
+		return rj__bad(j, item, "'keep' is an empty list");
+	for (c = item->child; c && !rc; c = c->next)
+		rc = parse_keep_one(j, c, fn);
+	return rc;
 }
 
 /* --- functions ---------------------------------------------------------------------------------------------- */

@@ -126,7 +126,8 @@ static bool array__text(const struct recipe_arg *a, const uint8_t *p, size_t hav
 	for (unsigned i = 0; i < n && used < MAX_TEXT - 24; i++) {
 		int64_t v = element(p, a->element, i);
 
-		if (a->positive && v < 1)
+		/* Counts of elements and lengths are what arrays hold: none is below 0. */
+		if (v < (a->positive ? 1 : 0) && recipe_type__is_signed(a->element))
 			return false;
 		if (a->element == RECIPE_U64 || a->element == RECIPE_POINTER)
 			used += snprintf(to + used, MAX_TEXT - used, "%s%llu", i ? "," : "",
@@ -162,8 +163,8 @@ static size_t whole_characters(const char *s, size_t len, size_t room)
 	return len;
 }
 
-static bool value__take(struct call_values *v, unsigned i, const struct recipe_arg *a,
-			uint64_t val, const char *text)
+static bool value__take(struct call_values *v, unsigned i, const struct recipe_arg *a, uint64_t val,
+			const char *text)
 {
 	if (!recipe_type__is_text(a->type)) {
 		v->u[i] = val;
@@ -391,16 +392,11 @@ static unsigned call__args(struct decoder *d, const struct func_probe *f, enum f
 /* --- what a call means --------------------------------------------------------------------------- */
 
 static const uint8_t event_kinds[] = {
-	[RECIPE_ALLOC] = EV_ALLOC,
-	[RECIPE_FREE] = EV_FREE,
-	[RECIPE_RESERVE] = EV_RESERVE,
-	[RECIPE_RELEASE] = EV_RELEASE,
-	[RECIPE_FLOW_OUT] = EV_FLOW_OUT,
-	[RECIPE_FLOW_STEP] = EV_FLOW_STEP,
-	[RECIPE_FLOW_IN] = EV_FLOW_IN,
-	[RECIPE_ASYNC_BEGIN] = EV_ASYNC_BEGIN,
-	[RECIPE_ASYNC_END] = EV_ASYNC_END,
-	[RECIPE_COUNTER] = EV_COUNTER_I64,
+	[RECIPE_ALLOC] = EV_ALLOC,         [RECIPE_FREE] = EV_FREE,
+	[RECIPE_RESERVE] = EV_RESERVE,     [RECIPE_RELEASE] = EV_RELEASE,
+	[RECIPE_FLOW_OUT] = EV_FLOW_OUT,   [RECIPE_FLOW_STEP] = EV_FLOW_STEP,
+	[RECIPE_FLOW_IN] = EV_FLOW_IN,     [RECIPE_ASYNC_BEGIN] = EV_ASYNC_BEGIN,
+	[RECIPE_ASYNC_END] = EV_ASYNC_END, [RECIPE_COUNTER] = EV_COUNTER_I64,
 	[RECIPE_INSTANT] = EV_INSTANT,
 };
 
