@@ -62,6 +62,28 @@ static void put_captures(struct summary *m)
 		text_out__line(&m->t, "%-9s ... and %zu more", "", n - i);
 }
 
+/* The recorder's notes on which recipes it applied: "recipe NAME: ...". */
+static const char *recipe_note(const struct stats_warning *w)
+{
+	return strcmp(w->code, "recipe") ? NULL
+	       : !strncmp(w->text, "recipe ", 7) ? w->text + 7
+						 : w->text;
+}
+
+static void put_recipes(struct summary *m)
+{
+	const char *note;
+	bool first = true;
+
+	for (size_t i = 0; i < m->st->n_warnings; i++) {
+		note = recipe_note(&m->st->warnings[i]);
+		if (!note)
+			continue;
+		put_pair(m, first ? "recipes" : "", note);
+		first = false;
+	}
+}
+
 void summary__recorded(struct summary *m)
 {
 	const struct recording *r = session__recording(m->s);
@@ -95,6 +117,7 @@ void summary__recorded(struct summary *m)
 	buf__append(&b, "", 1);
 	put_pair(m, "file", (const char *)b.data);
 	put_captures(m);
+	put_recipes(m);
 	buf__free(&b);
 }
 
@@ -116,15 +139,15 @@ void summary__warnings(struct summary *m)
 	struct buf b = { 0 };
 	const char *code;
 	size_t i, before, more;
+	bool any = false;
 
 	text_out__heading(&m->t, "Warnings");
-	if (!st->n_warnings)
-		text_out__line(&m->t, "none");
 	for (i = 0; i < st->n_warnings; i++) {
 		code = st->warnings[i].code;
 		before = warnings_of(st, code, 0, i, WARNINGS_SHOWN);
-		if (before == WARNINGS_SHOWN)
+		if (before == WARNINGS_SHOWN || recipe_note(&st->warnings[i]))
 			continue;
+		any = true;
 		buf__reset(&b);
 		buf__printf(&b, "%s: %s", code, st->warnings[i].text);
 		text_out__wrap(&m->t, 2, (const char *)b.data, b.len);
@@ -135,6 +158,8 @@ void summary__warnings(struct summary *m)
 			text_out__line(&m->t, "%s: %zu more of these; report.json has them all",
 				       code, more);
 	}
+	if (!any)
+		text_out__line(&m->t, "none");
 	buf__free(&b);
 }
 
