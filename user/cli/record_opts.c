@@ -93,7 +93,8 @@ static const struct cli_opt options[] = {
 
 static const struct cli_help help = {
 	.usage = "[-p PID] [-d TIME] [-o DIR] [OPTIONS] [-- COMMAND [ARG...]]",
-	.about = "Records what processes do (markers, and runtimes that a recipe knows: PyTorch, llama.cpp,\n"
+	.about = "Records what processes do (markers, and runtimes that a recipe knows: PyTorch, "
+		 "llama.cpp,\n"
 		 "ONNX Runtime and more, see 'recipes') until the time is over, the targets have "
 		 "ended,\n"
 		 "or Ctrl-C; then writes the files and prints a summary. A second Ctrl-C aborts at "

@@ -284,8 +284,8 @@ static int attach_hits(struct files *f, struct probed_file *p, struct clika_erro
 		ret = pl.err;
 	}
 	if (!ret && pl.sites.n)
-		ret = attacher__attach_some(f->o.attacher, PROBE_HIT, p->fd, pl.sites.sites, pl.sites.n,
-					    f->o.only_pid, hit__refused, &refused, err);
+		ret = attacher__attach_some(f->o.attacher, PROBE_HIT, p->fd, pl.sites.sites,
+					    pl.sites.n, f->o.only_pid, hit__refused, &refused, err);
 	if (ret >= 0) {
 		p->n_hits = pl.sites.n - refused.n;
 		f->n_sites += p->n_hits;

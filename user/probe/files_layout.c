@@ -34,8 +34,9 @@ static void look_in(struct layout_search *s, uint64_t libraries, struct elf_file
 			s->known[i] = ret > 0;
 			if (ret < 0 && !s->told[i]) {
 				s->told[i] = true;
-				files__warn(s->f, "layout", "%s: recipe %s: where %s lies is not known: %s",
-					    path, s->r->name, l->name, err.msg);
+				files__warn(s->f, "layout",
+					    "%s: recipe %s: where %s lies is not known: %s", path,
+					    s->r->name, l->name, err.msg);
 			}
 		}
 		s->all = s->all && s->known[i];
@@ -122,7 +123,8 @@ bool files__tables_confirmed(struct files *f, const struct recipe *r, uint64_t l
 			proc__maps(f->pid, find_bias, &b);
 		if (b.found && !pointer_table__confirm(f->pid, at + b.bias, b.bias, slots, n)) {
 			files__warn(f, "table",
-				    "%s: recipe %s: the table %s of pid %d does not hold the functions that "
+				    "%s: recipe %s: the table %s of pid %d does not hold the "
+				    "functions that "
 				    "the file gives: left out",
 				    p->path, r->name, r->tables[i].name, (int)f->pid);
 			fine = false;

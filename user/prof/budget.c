@@ -153,7 +153,8 @@ static void learn_costs(struct budget *b, const struct files *files, uint32_t fi
 		double ns = b->costs.ns[hit__class(p->elf, p->func_sites[i].offset)];
 		struct func_cost *c;
 
-		if (func >= b->n_funcs || func < p->first_func || func - p->first_func >= p->n_funcs)
+		if (func >= b->n_funcs || func < p->first_func ||
+		    func - p->first_func >= p->n_funcs)
 			continue;
 		c = &b->funcs[func];
 		if (!(p->func_sites[i].cookie & COOKIE_RETURN)) {
@@ -257,11 +258,13 @@ static void tell_off(struct budget *b, struct clika_recorder *r, const struct ca
 	double sec = (double)look_ns / NSEC_PER_SEC;
 	struct buf text = { 0 };
 
-	buf__printf(&text,
-		    "after %.1f s function probes cost an estimated %.1f %% of their threads' CPU time "
-		    "(--budget %g%%): %zu functions that tell least for that are no longer recorded, their time "
-		    "counts as their callers': ",
-		    after, share * 100, b->share * 100, n);
+	buf__printf(
+		&text,
+		"after %.1f s function probes cost an estimated %.1f %% of their threads' CPU time "
+		"(--budget %g%%): %zu functions that tell least for that are no longer recorded, "
+		"their time "
+		"counts as their callers': ",
+		after, share * 100, b->share * 100, n);
 	for (size_t i = 0; i < n && i < NAMED; i++)
 		buf__printf(&text, "%s%.80s (%.0f calls/s of %.1f us)", i ? ", " : "",
 			    files__func(r->files, all[i].func)->name, (double)all[i].calls / sec,
@@ -278,7 +281,8 @@ static void tell_off(struct budget *b, struct clika_recorder *r, const struct ca
 		char line[200];
 
 		snprintf(line, sizeof(line),
-			 "budget: probes of %zu functions taken off, they cost %.1f %% of %g %% allowed "
+			 "budget: probes of %zu functions taken off, they cost %.1f %% of %g %% "
+			 "allowed "
 			 "(--budget off keeps them)",
 			 n, share * 100, b->share * 100);
 		r->o.note(r->o.note_ctx, line);
@@ -308,9 +312,10 @@ static void take_off(struct budget *b, struct clika_recorder *r, struct candidat
 	}
 	if (!done && !b->failed) {
 		b->failed = true;
-		writer__warning(r->w, "budget",
-				"function probes cost more than --budget allows, but this kernel cannot "
-				"take some of them off: name fewer functions");
+		writer__warning(
+			r->w, "budget",
+			"function probes cost more than --budget allows, but this kernel cannot "
+			"take some of them off: name fewer functions");
 	}
 	if (!done)
 		return;
@@ -330,10 +335,11 @@ static void calibrate(struct budget *b, struct clika_recorder *r)
 			    err.msg);
 		return;
 	}
-	logger__log(&r->log, LOG_INFO, "budget",
-		    "a hit costs %.2f us (emulated instruction), %.2f us (stepped), %.2f us (return)",
-		    b->costs.ns[HIT_EMULATED] / 1000, b->costs.ns[HIT_STEPPED] / 1000,
-		    b->costs.ns[HIT_RETURN] / 1000);
+	logger__log(
+		&r->log, LOG_INFO, "budget",
+		"a hit costs %.2f us (emulated instruction), %.2f us (stepped), %.2f us (return)",
+		b->costs.ns[HIT_EMULATED] / 1000, b->costs.ns[HIT_STEPPED] / 1000,
+		b->costs.ns[HIT_RETURN] / 1000);
 }
 
 void budget__look(struct budget *b, struct clika_recorder *r)

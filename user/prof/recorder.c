@@ -212,7 +212,8 @@ static void on_implausible(void *ctx, const struct func_probe *f, const struct r
 	char text[400];
 
 	snprintf(text, sizeof(text),
-		 "recipe %s: argument %s of %s is left out: what lies there is none (another version of "
+		 "recipe %s: argument %s of %s is left out: what lies there is none (another "
+		 "version of "
 		 "the runtime?)",
 		 f->kind->recipe->name, a->name, f->name);
 	/* A rule may cover thousands of functions: one line an argument is enough. */
@@ -317,11 +318,10 @@ static int open_stream(struct clika_recorder *r, struct clika_error *err)
 	d.files = r->files;
 	d.w = r->w;
 	d.not_before = r->attach_ts;
-	d.on_implausible = on_implausible;
-	d.ctx = r;
 	r->decoder = decoder__new(&d);
 	if (!r->decoder)
 		return error__set(err, -ENOMEM, "out of memory");
+	decoder__on_implausible(r->decoder, on_implausible, r);
 	return ring__new(r->attacher, recorder__on_record, r, &r->ring, err);
 }
 

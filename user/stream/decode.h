@@ -21,8 +21,6 @@ struct decoder_opts {
 	uint64_t not_before; /* ns: what was marked before is not in the recording */
 	/* A process was told of (begin, exec) or a buffer registered; may be NULL. */
 	void (*on_process)(void *ctx, struct person_process *proc, enum wire_kind kind);
-	/* A recipe's argument has proved implausible and is left out from now on; may be NULL. */
-	void (*on_implausible)(void *ctx, const struct func_probe *f, const struct recipe_arg *a);
 	void *ctx;
 };
 
@@ -57,6 +55,11 @@ int decoder__harvest(struct decoder *d, struct person_thread *th, struct thread_
 int decoder__open(struct decoder *d, struct thread_buffer *b, unsigned depth, uint64_t start,
 		  int32_t name);
 void decoder__dropped(struct decoder *d, struct thread_buffer *b, uint64_t dropped);
+/* A recipe's argument has proved implausible and is left out from now on: @fn is told. */
+void decoder__on_implausible(struct decoder *d,
+			     void (*fn)(void *ctx, const struct func_probe *f,
+					const struct recipe_arg *a),
+			     void *ctx);
 const struct decoder_counts *decoder__counts(const struct decoder *d);
 /* Captures of the recording itself. Ids are shared with those that targets open. */
 uint64_t decoder__capture_begin(struct decoder *d, const char *tag, uint64_t ts);

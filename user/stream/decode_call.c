@@ -71,6 +71,15 @@ void decoder__calls_free(struct decoder *d)
 	free(d->calls);
 }
 
+void decoder__on_implausible(struct decoder *d,
+			     void (*fn)(void *ctx, const struct func_probe *f,
+					const struct recipe_arg *a),
+			     void *ctx)
+{
+	d->on_implausible = fn;
+	d->implausible_ctx = ctx;
+}
+
 const struct call_count *decoder__call_count(const struct decoder *d, uint32_t func)
 {
 	return func < d->n_calls ? &d->calls[func].count : NULL;
@@ -195,8 +204,8 @@ static void arg__judge(struct decoder *d, struct call_state *s, const struct fun
 	s->off |= 1u << i;
 	d->n.implausible++;
 	/* One line an argument of a rule, however many functions have it. */
-	if (d->o.on_implausible)
-		d->o.on_implausible(d->o.ctx, f, a);
+	if (d->on_implausible)
+		d->on_implausible(d->implausible_ctx, f, a);
 }
 
 /* The values that @when brings, by argument. */

@@ -38,6 +38,8 @@ struct decoder {
 	struct call_state *calls; /* by function */
 	size_t n_calls;
 	struct request_table *requests;
+	void (*on_implausible)(void *ctx, const struct func_probe *f, const struct recipe_arg *a);
+	void *implausible_ctx;
 };
 
 /* Parses one marker record into @s. Returns 1 (a step), 0 (understood, nothing to place),

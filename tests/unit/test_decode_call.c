@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Calls that a recipe knows: names, arguments, memory, flows and requests that come of their records. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/common/decode_bench.h"
+#include "user/probe/files_internal.h"
+#include "user/recording/reader.h"
+#include "user/stream/call.h"
+
+#define MS 1000000ull
+#define EM_X86 62
+
+static const char recipe_text[] =
+	"{ \"recipe\": 1, \"name\": \"toy\", \"title\": \"t\", \"records\": \"r\",\n"
+	"  \"libraries\": [ { \"id\": \"lib\", \"file\": [\"libtoy.so\"] } ],\n"
+	"  \"functions\": [\n"
+	"  { \"match\": \"decode\",\n"
+	"    \"name\": [ { \"if\": {\"arg\": \"n\", \"gt\": 1}, \"text\": \"prompt of {n}\" }, { "
+	"\"text\": \"step\" } ],\n"
+	"    \"args\": [ { \"name\": \"ctx\", \"from\": \"arg0\", \"type\": \"pointer\", \"show\": "
+	"false },\n"
+	"              { \"name\": \"n\", \"from\": \"arg1\", \"type\": \"i32\" } ],\n"
+	"    \"does\": [ { \"what\": \"request_begin\", \"name\": \"chat\", \"id\": \"ctx\", "
+	"\"if\": {\"arg\": \"n\", \"gt\": 1} } ] },\n"
+	"  { \"match\": \"sample\", \"span\": false,\n"
+	"    \"args\": [ { \"name\": \"ctx\", \"from\": \"arg0\", \"type\": \"pointer\" } ],\n"
+	"    \"does\": [ { \"what\": \"request_output\", \"name\": \"chat\", \"id\": \"ctx\", "
+	"\"when\": \"return\" } ] },\n"
+	"  { \"match\": \"get\", \"span\": false,\n"
+	"    \"args\": [ { \"name\": \"bytes\", \"from\": \"arg0\", \"type\": \"u64\" },\n"
+	"              { \"name\": \"at\", \"from\": \"return\", \"type\": \"pointer\" } ],\n"
+	"    \"does\": [ { \"what\": \"alloc\", \"address\": \"at\", \"bytes\": \"bytes\", "
+	"\"device\": 2, \"pool\": \"heap\" } ] },\n"
+	"  { \"match\": \"put\", \"span\": false,\n"
+	"    \"args\": [ { \"name\": \"at\", \"from\": \"arg0\", \"type\": \"pointer\" } ],\n"
+	"    \"does\": [ { \"what\": \"free\", \"address\": \"at\", \"device\": 2 } ] },\n"
+	"  { \"match\": \"op\", \"name\": \"op {name}\",\n"
+	"    \"args\": [ { \"name\": \"name\", \"from\": \"arg0\", \"path\": [8], \"type\": "
+	"\"chars\", \"count\": 32, \"show\": false },\n"
+	"              { \"name\": \"shape\", \"from\": \"arg0\", \"path\": [40], \"type\": "
+	"\"counted\", \"element\": \"i64\", \"count\": 5 },\n"
+	"              { \"name\": \"kind\", \"from\": \"arg1\", \"type\": \"i32\", \"values\": { "
+	"\"2\": \"device to host\" } },\n"
+	"              { \"name\": \"status\", \"from\": \"return\", \"type\": \"i32\" } ],\n"
+	"    \"does\": [ { \"what\": \"flow_out\", \"name\": \"queue\", \"id\": \"kind\" } ] }\n"
+	"] }\n";
+
+enum { DECODE, SAMPLE, GET, PUT, OP, FUNCS };
+
+struct bench {
+	struct decode_bench d;
+	struct recipe *recipe;
+	struct func_kind kinds[FUNCS];
+	unsigned implausible;
+};
+
+static void on_implausible(void *ctx, const struct func_probe *f, const struct recipe_arg *a)
+{
+	struct bench *b = ctx;
+
+	(void)f;
+	assert_non_null(a->name);
+	b->implausible++;
+}
+
+/* What attaching would do, without a kernel. */
+static void open_bench(struct bench *b)
+{
+	static const bool known[1];
+	static const int64_t layouts[1];
+	struct clika_error err = { 0 };
+	struct files *f;
+
+	memset(b, 0, sizeof(*b));
+	assert_int_equal(decode_bench__open(&b->d, 0, false), 0);
+	if (recipe__parse(recipe_text, strlen(recipe_text), "toy.json", &b->recipe, &err))
+		fail_msg("%s", err.msg);
+	assert_int_equal(b->recipe->n_functions, FUNCS);
+	decoder__on_implausible(b->d.d, on_implausible, b);
+	f = b->d.files;
+	f->funcs = calloc(FUNCS, sizeof(*f->funcs));
+	f->n_funcs = f->cap_funcs = FUNCS;
+	for (int i = 0; i < FUNCS; i++) {
+		const struct recipe_function *rule = &b->recipe->functions[i];
+		struct func_kind *k = &b->kinds[i];
+		struct func_probe *fp = &f->funcs[i];
+		struct fetch_plan plan;
+
+		fetch__plan(rule, EM_X86, layouts, known, &plan);
+		k->recipe = b->recipe;
+		k->rule = rule;
+		memcpy(k->args, plan.args, sizeof(k->args));
+		k->returns = plan.returns;
+		fp->kind = k;
+		fp->name = strdup(rule->names[0].text);
+		if (rule->n_names > 1) {
+			fp->names = calloc(rule->n_names, sizeof(*fp->names));
+			for (unsigned n = 0; n < rule->n_names; n++)
+				fp->names[n] = strdup(rule->names[n].text);
+		}
+	}
+}
+
+static void close_bench(struct bench *b)
+{
+	decode_bench__close(&b->d);
+	recipe__free(b->recipe);
+}
+
+struct record {
+	struct wire_call_data d;
+	char text[WIRE_FETCH_TEXTS][WIRE_FETCH_BYTES];
+};
+
+static struct record make(int func, bool ret, uint64_t sp, uint64_t ts, unsigned n, uint64_t a,
+			  uint64_t c)
+{
+	struct record r = { 0 };
+
+	r.d.call.hdr = (struct wire_hdr){ .size = sizeof(r),
+					  .kind = ret ? W_RETURN_DATA : W_CALL_DATA,
+					  .ts = ts };
+	r.d.call.task = (struct wire_task){
+		.tgid = 0x3ffffff0, .tid = 0x3ffffff0, .start = 5, .tstart = 5
+	};
+	r.d.call.sp = sp;
+	r.d.call.func = func;
+	r.d.n = n;
+	r.d.vals[0] = a;
+	r.d.vals[1] = c;
+	return r;
+}
+
+static void feed(struct bench *b, const struct record *r)
+{
+	assert_int_equal(decoder__record(b->d.d, r, sizeof(*r), 1), 0);
+}
+
+static void call(struct bench *b, int func, uint64_t sp, uint64_t ts, unsigned n, uint64_t a,
+		 uint64_t c)
+{
+	struct record r = make(func, false, sp, ts, n, a, c);
+
+	feed(b, &r);
+}
+
+static void back(struct bench *b, int func, uint64_t sp, uint64_t ts, unsigned n, uint64_t a)
+{
+	struct record r = make(func, true, sp, ts, n, a, 0);
+
+	feed(b, &r);
+}
+
+struct seen {
+	struct event ev;
+	char name[64], pool[32], args[128];
+};
+
+static int by_time(const void *a, const void *b)
+{
+	const struct seen *x = a, *y = b;
+
+	if (x->ev.ts != y->ev.ts)
+		return x->ev.ts < y->ev.ts ? -1 : 1;
+	return x->ev.kind - y->ev.kind;
+}
+
+/* All events by time. */
+static size_t read_back(struct bench *b, struct seen *s, size_t max)
+{
+	struct recording *r;
+	struct block_reader br;
+	struct event ev;
+	size_t n = 0;
+
+	assert_int_equal(decode_bench__finish(&b->d), 0);
+	assert_int_equal(recording__open_fd(b->d.fd, &r, NULL), 0);
+	for (size_t i = 0; i < recording__n_blocks(r); i++) {
+		assert_int_equal(block_reader__init(&br, r, i), 0);
+		while (block_reader__next(&br, &ev) == 1) {
+			struct seen *to = &s[n];
+			size_t used = 0;
+
+			assert_true(n++ < max);
+			to->ev = ev;
+			snprintf(to->name, sizeof(to->name), "%s",
+				 strpool__str(recording__names(r), ev.name));
+			snprintf(to->pool, sizeof(to->pool), "%s",
+				 strpool__str(recording__names(r), ev.pool));
+			to->args[0] = 0;
+			for (unsigned k = 0; k < ev.nargs; k++) {
+				const struct event_arg *a = &ev.args[k];
+				const char *key = strpool__str(recording__names(r), a->key);
+
+				used += a->type == ARG_STR
+						? snprintf(to->args + used, sizeof(to->args) - used,
+							   "%s=%.*s ", key, a->len, a->str)
+						: snprintf(to->args + used, sizeof(to->args) - used,
+							   "%s=%lld ", key, (long long)a->i);
+			}
+		}
+	}
+	recording__close(r);
+	qsort(s, n, sizeof(*s), by_time);
+	return n;
+}
+
+static void names_a_call_by_its_arguments(void **state)
+{
+	struct seen s[16];
+	struct bench b;
+
+	(void)state;
+	open_bench(&b);
+	call(&b, DECODE, 0x7000, 10 * MS, 2, 0xc0, 1);
+	back(&b, DECODE, 0x7000, 12 * MS, 0, 0);
+	call(&b, DECODE, 0x7000, 20 * MS, 2, 0xc0, 1);
+	back(&b, DECODE, 0x7000, 21 * MS, 0, 0);
+	assert_int_equal(read_back(&b, s, 16), 2);
+	assert_string_equal(s[0].name, "step");
+	assert_int_equal(s[0].ev.dur, 2 * MS);
+	assert_string_equal(s[0].args, "n=1 ");
+	close_bench(&b);
+}
+
+static void makes_requests_of_prompts_and_outputs(void **state)
+{
+	struct seen s[64];
+	struct bench b;
+	size_t n, i = 0;
+
+	(void)state;
+	open_bench(&b);
+	/* Output of a request that began earlier belongs to none. */
+	call(&b, SAMPLE, 0x7000, 5 * MS, 1, 0xc0, 0);
+	back(&b, SAMPLE, 0x7000, 6 * MS, 0, 0);
+	/* A prompt in two parts, three outputs. */
+	for (int k = 0; k < 2; k++) {
+		call(&b, DECODE, 0x7000, (10 + 2 * k) * MS, 2, 0xc0, 512);
+		back(&b, DECODE, 0x7000, (11 + 2 * k) * MS, 0, 0);
+	}
+	for (int k = 0; k < 3; k++) {
+		call(&b, SAMPLE, 0x7000, (20 + 10 * k) * MS, 1, 0xc0, 0);
+		back(&b, SAMPLE, 0x7000, (21 + 10 * k) * MS, 0, 0);
+	}
+	/* The next prompt, a good while later, ends it where its last output was. */
+	call(&b, DECODE, 0x7000, 500 * MS, 2, 0xc0, 7);
+	n = read_back(&b, s, 64);
+	{
+		static const struct {
+			uint8_t kind;
+			uint64_t ts;
+		} want[] = {
+			{ EV_REQUEST_BEGIN, 10 * MS },      { EV_REQUEST_FIRST, 21 * MS - 1 },
+			{ EV_REQUEST_OUTPUT, 21 * MS - 1 }, { EV_REQUEST_OUTPUT, 31 * MS - 1 },
+			{ EV_REQUEST_OUTPUT, 41 * MS - 1 }, { EV_REQUEST_END, 41 * MS - 1 },
+			{ EV_REQUEST_BEGIN, 500 * MS },
+		};
+		size_t w = 0;
+
+		for (i = 0; i < n; i++) {
+			if (s[i].ev.kind == EV_SPAN)
+				continue;
+			assert_true(w < ARRAY_SIZE(want));
+			assert_int_equal(s[i].ev.kind, want[w].kind);
+			assert_int_equal(s[i].ev.ts, want[w].ts);
+			assert_int_equal(s[i].ev.id, 0xc0);
+			assert_string_equal(s[i].name, "chat");
+			w++;
+		}
+		assert_int_equal(w, ARRAY_SIZE(want));
+	}
+	close_bench(&b);
+}
+
+static void joins_a_size_with_the_address_that_comes_back(void **state)
+{
+	struct seen s[16];
+	struct bench b;
+
+	(void)state;
+	open_bench(&b);
+	call(&b, GET, 0x7000, 10 * MS, 1, 4096, 0);
+	/* Another allocation inside of it. */
+	call(&b, GET, 0x6000, 11 * MS, 1, 64, 0);
+	back(&b, GET, 0x6000, 12 * MS, 1, 0xa000);
+	back(&b, GET, 0x7000, 13 * MS, 1, 0xb000);
+	/* One that failed, one that an exception left, one whose begin was not seen. */
+	call(&b, GET, 0x7000, 20 * MS, 1, 1, 0);
+	back(&b, GET, 0x7000, 21 * MS, 1, 0);
+	call(&b, GET, 0x5000, 22 * MS, 1, 2, 0);
+	call(&b, PUT, 0x7000, 30 * MS, 1, 0xb000, 0);
+	call(&b, PUT, 0x7000, 31 * MS, 1, 0, 0);
+	back(&b, GET, 0x7000, 32 * MS, 1, 0xc000);
+	assert_int_equal(read_back(&b, s, 16), 3);
+	assert_int_equal(s[0].ev.kind, EV_ALLOC);
+	assert_int_equal(s[0].ev.id, 0xa000);
+	assert_int_equal(s[0].ev.value, 64);
+	assert_int_equal(s[1].ev.id, 0xb000);
+	assert_int_equal(s[1].ev.value, 4096);
+	assert_int_equal(s[1].ev.aux, 2);
+	assert_string_equal(s[1].pool, "heap");
+	assert_int_equal(s[2].ev.kind, EV_FREE);
+	assert_int_equal(s[2].ev.id, 0xb000);
+	close_bench(&b);
+}
+
+static struct record op(const char *name, uint64_t dims, uint64_t ts)
+{
+	struct record r = make(OP, false, 0x7000, ts, 3, strlen(name), 48);
+	int64_t shape[6] = { (int64_t)dims, 2, 3, 4, 5, 6 };
+
+	r.d.texts = 2;
+	r.d.vals[2] = 2;
+	snprintf(r.text[0], sizeof(r.text[0]), "%s", name);
+	memcpy(r.text[1], shape, sizeof(shape));
+	return r;
+}
+
+static void shows_texts_shapes_and_named_values(void **state)
+{
+	struct seen s[16];
+	struct record r;
+	struct bench b;
+
+	(void)state;
+	open_bench(&b);
+	r = op("blk.0", 3, 10 * MS);
+	feed(&b, &r);
+	back(&b, OP, 0x7000, 11 * MS, 1, (uint64_t)-1);
+	r = op("blk.1", 7, 20 * MS);
+	feed(&b, &r);
+	back(&b, OP, 0x7000, 21 * MS, 0, 0);
+	assert_int_equal(read_back(&b, s, 16), 4);
+	assert_string_equal(s[0].name, "op blk.0");
+	assert_string_equal(s[0].args, "shape=[2,3,4] kind=device to host status=-1 ");
+	assert_int_equal(s[1].ev.kind, EV_FLOW_OUT);
+	assert_int_equal(s[1].ev.id, 2);
+	/* More dimensions than fit in place. */
+	assert_string_equal(s[2].args, "shape=[...] kind=device to host ");
+	close_bench(&b);
+}
+
+static void gives_an_argument_up_that_is_none(void **state)
+{
+	struct seen s[100];
+	struct record r;
+	struct bench b;
+	size_t n;
+
+	(void)state;
+	open_bench(&b);
+	for (int i = 0; i < 30; i++) {
+		r = op("x", 0x7f0011223344, (10 + 2 * i) * MS);
+		feed(&b, &r);
+		back(&b, OP, 0x7000, (11 + 2 * i) * MS, 0, 0);
+	}
+	assert_int_equal(b.implausible, 1);
+	r = op("x", 2, 100 * MS);
+	feed(&b, &r);
+	n = read_back(&b, s, 100);
+	assert_int_equal(n, 62);
+	/* Not even when it looks right later: nobody could tell right from wrong. */
+	assert_string_equal(s[60].args, "kind=device to host ");
+	close_bench(&b);
+}
+
+static void refuses_lengths_that_no_record_has(void **state)
+{
+	struct record r;
+	struct bench b;
+
+	(void)state;
+	open_bench(&b);
+	r = op("x", 2, 10 * MS);
+	r.d.n = 9;
+	feed(&b, &r);
+	r = op("x", 2, 10 * MS);
+	r.d.texts = 5;
+	feed(&b, &r);
+	r = op("x", 2, 10 * MS);
+	r.d.texts = 4;
+	r.d.call.hdr.size = sizeof(r.d) + 64;
+	feed(&b, &r);
+	assert_int_equal(decoder__counts(b.d.d)->bad, 3);
+	assert_int_equal(decoder__counts(b.d.d)->records, 0);
+	close_bench(&b);
+}
+
+static void counts_the_time_that_is_a_functions_own(void **state)
+{
+	const struct call_count *c;
+	struct record r;
+	struct bench b;
+
+	(void)state;
+	open_bench(&b);
+	call(&b, DECODE, 0x7000, 10 * MS, 2, 1, 1);
+	r = op("x", 2, 12 * MS);
+	r.d.call.sp = 0x6000;
+	feed(&b, &r);
+	back(&b, OP, 0x6000, 15 * MS, 0, 0);
+	back(&b, DECODE, 0x7000, 20 * MS, 0, 0);
+	c = decoder__call_count(b.d.d, DECODE);
+	assert_int_equal(c->calls, 1);
+	assert_int_equal(c->hits, 2);
+	assert_int_equal(c->self_ns, 7 * MS);
+	assert_int_equal(decoder__call_count(b.d.d, OP)->self_ns, 3 * MS);
+	close_bench(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_a_call_by_its_arguments),
+		cmocka_unit_test(makes_requests_of_prompts_and_outputs),
+		cmocka_unit_test(joins_a_size_with_the_address_that_comes_back),
+		cmocka_unit_test(shows_texts_shapes_and_named_values),
+		cmocka_unit_test(gives_an_argument_up_that_is_none),
+		cmocka_unit_test(refuses_lengths_that_no_record_has),
+		cmocka_unit_test(counts_the_time_that_is_a_functions_own),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
