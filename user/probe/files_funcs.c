@@ -7,9 +7,6 @@
 
 #include "user/probe/files_internal.h"
 
-/* Refused functions of one recipe that are told one by one; the rest is counted. */
-#define TELL_REFUSED 3
-
 struct func_plan {
 	struct files *f;
 	struct probed_file *p;
@@ -254,8 +251,9 @@ static int plan_pick(void *ctx, const struct recipe_pick *pick)
 		return pl->err = -ENOMEM;
 	ret = func__find(pl, fu, !kind->returns, &sites, &err);
 	if (ret > 0) {
-		if (pl->refused++ < TELL_REFUSED)
-			files__warn(f, "function-refused", "%s", err.msg);
+		/* Of thousands some always are: counted where the recipe is told of. */
+		pl->refused++;
+		logger__log(f->o.log, LOG_DEBUG, "attach", "%s", err.msg);
 		return 0;
 	}
 	if (ret)
@@ -292,12 +290,12 @@ static bool rule__on(void *ctx, const struct recipe_function *fn)
 static void tell_applied(struct func_plan *pl)
 {
 	const char *slash = strrchr(pl->p->path, '/');
-	char line[600], more[60] = "";
+	char line[600], more[80] = "";
 
 	if (!pl->f->o.told)
 		return;
 	if (pl->refused)
-		snprintf(more, sizeof(more), ", %u left out", pl->refused);
+		snprintf(more, sizeof(more), ", %u left out (-vv says why)", pl->refused);
 	snprintf(line, sizeof(line), "recipe %s: %u functions of %s%s", pl->recipe->name,
 		 pl->picked, slash ? slash + 1 : pl->p->path, more);
 	pl->f->o.told(pl->f->o.warn_ctx, line);
@@ -336,12 +334,6 @@ static int plan_recipe(struct func_plan *pl, size_t at, uint64_t libraries,
 	}
 	if (ret < 0 || pl->err)
 		return ret < 0 ? ret : pl->err;
-	if (pl->refused > TELL_REFUSED)
-		files__warn(pl->f, "function-refused",
-			    "%s: recipe %s: %u functions in all are left out, since their code "
-			    "could not "
-			    "be followed",
-			    pl->p->path, r->name, pl->refused);
 	if (pl->picked)
 		tell_applied(pl);
 	return 0;
