@@ -8,7 +8,8 @@
  *    probes more than of themselves; the most frequent first;
  *  - then by the time that they account for per cost, least first.
  *
- * Functions that the user named (--probe) stay. What is taken off stays off; what remains is exact.
+ * Functions that say more than a span (memory, requests, flows) go last and all at once, as frees without
+ * allocations would be a lie. Functions that the user named (--probe) stay. What is taken off stays off; what remains is exact.
  * docs/recipes.md has the rule for people.
  */
 #include <errno.h>
@@ -23,7 +24,8 @@
 
 #define LOOK_NS (500 * NSEC_PER_MSEC)
 #define MIN_HITS 200 /* in one look: below that nothing is worth a change */
-#define NAMED 12     /* functions that the message names */
+#define NAMED 4      /* functions that the message names */
+#define TOLD 200     /* that have a line of their own in the recording */
 
 struct func_cost {
 	uint64_t hits, calls, ended, self_ns; /* as of the last look */
@@ -54,6 +56,7 @@ struct candidate {
 	double mean_self; /* ns */
 	uint64_t calls, self_ns;
 	bool cheap; /* calls that take less than twice their probes */
+	bool does;  /* memory, requests, flows: one without the others would be wrong */
 };
 
 struct budget *budget__new(double share)
@@ -186,6 +189,15 @@ static int grow(struct budget *b, const struct files *files)
 	return 0;
 }
 
+static bool does_more(const struct func_probe *f)
+{
+	for (unsigned i = 0; f->kind && i < f->kind->rule->n_does; i++)
+		if (f->kind->rule->does[i].what != RECIPE_COUNTER &&
+		    f->kind->rule->does[i].what != RECIPE_INSTANT)
+			return true;
+	return false;
+}
+
 /* Functions with calls since the last look. malloc'ed. */
 static struct candidate *list_candidates(struct budget *b, struct clika_recorder *r, size_t *n,
 					 double *cost)
@@ -214,6 +226,7 @@ static struct candidate *list_candidates(struct budget *b, struct clika_recorder
 		c->cost_call = was->entry_ns + was->return_ns;
 		c->mean_self = ended ? (double)c->self_ns / (double)ended : 0;
 		c->cheap = c->mean_self < 2 * c->cost_call;
+		c->does = does_more(files__func(r->files, i));
 		was->hits = now->hits;
 		was->calls = now->calls;
 		was->ended = now->ended;
@@ -233,6 +246,8 @@ static int by_worth(const void *x, const void *y)
 	const struct candidate *a = x, *b = y;
 	double wa, wb;
 
+	if (a->does != b->does)
+		return a->does ? 1 : -1;
 	if (a->cheap != b->cheap)
 		return a->cheap ? -1 : 1;
 	if (a->cheap)
@@ -256,37 +271,49 @@ static void tell_off(struct budget *b, struct clika_recorder *r, const struct ca
 {
 	double after = (double)(clock__boottime_ns() - r->start_ts) / NSEC_PER_SEC;
 	double sec = (double)look_ns / NSEC_PER_SEC;
-	struct buf text = { 0 };
+	char text[600];
+	size_t used;
 
-	buf__printf(
-		&text,
+	used = snprintf(
+		text, sizeof(text),
 		"after %.1f s function probes cost an estimated %.1f %% of their threads' CPU time "
-		"(--budget %g%%): %zu functions that tell least for that are no longer recorded, "
-		"their time "
-		"counts as their callers': ",
+		"(--budget %g%%): %zu functions that tell least for that are not recorded from "
+		"then "
+		"on, their time counts as their callers'; --budget off keeps them: ",
 		after, share * 100, b->share * 100, n);
-	for (size_t i = 0; i < n && i < NAMED; i++)
-		buf__printf(&text, "%s%.80s (%.0f calls/s of %.1f us)", i ? ", " : "",
-			    files__func(r->files, all[i].func)->name, (double)all[i].calls / sec,
-			    all[i].mean_self / 1000);
-	if (n > NAMED)
-		buf__printf(&text, ", ...");
-	buf__u8(&text, 0);
-	if (!buf__error(&text)) {
-		writer__warning(r->w, "budget", (const char *)text.data);
-		logger__log(&r->log, LOG_INFO, "budget", "%s", (const char *)text.data);
+	for (size_t i = 0; i < n && i < NAMED && used < sizeof(text); i++)
+		used += snprintf(text + used, sizeof(text) - used, "%s%.60s", i ? ", " : "",
+				 files__func(r->files, all[i].func)->name);
+	if (n > NAMED && used < sizeof(text))
+		snprintf(text + used, sizeof(text) - used, ", ...");
+	writer__warning(r->w, "budget", text);
+	logger__log(&r->log, LOG_INFO, "budget", "%s", text);
+	for (size_t i = 0; i < n && i < TOLD; i++) {
+		snprintf(text, sizeof(text),
+			 "%.200s: not recorded from %.1f s on (%.0f calls/s, %.1f us each without "
+			 "those "
+			 "inside, its probes %.1f us a call)",
+			 files__func(r->files, all[i].func)->name, after,
+			 (double)all[i].calls / sec, all[i].mean_self / 1000,
+			 all[i].cost_call / 1000);
+		writer__warning(r->w, "budget-function", text);
 	}
-	buf__free(&text);
 	if (r->o.note) {
-		char line[200];
-
-		snprintf(line, sizeof(line),
-			 "budget: probes of %zu functions taken off, they cost %.1f %% of %g %% "
-			 "allowed "
-			 "(--budget off keeps them)",
+		snprintf(text, sizeof(text),
+			 "budget: probes of %zu functions taken off, all cost %.1f %% of CPU time "
+			 "and %g %% "
+			 "are allowed (--budget off keeps them)",
 			 n, share * 100, b->share * 100);
-		r->o.note(r->o.note_ctx, line);
+		r->o.note(r->o.note_ctx, text);
 	}
+}
+
+/* Also those that nobody has called yet. */
+static void all_does_off(struct budget *b, struct clika_recorder *r)
+{
+	for (uint32_t i = 0; i < b->n_funcs; i++)
+		if (does_more(files__func(r->files, i)))
+			b->funcs[i].off = true;
 }
 
 static void take_off(struct budget *b, struct clika_recorder *r, struct candidate *all, size_t n,
@@ -298,10 +325,12 @@ static void take_off(struct budget *b, struct clika_recorder *r, struct candidat
 	int ret, done = 0;
 
 	qsort(all, n, sizeof(*all), by_worth);
-	while (taken < n && left > goal) {
+	while (taken < n && (left > goal || (taken && all[taken - 1].does))) {
 		b->funcs[all[taken].func].off = true;
 		left -= all[taken++].cost;
 	}
+	if (taken && all[taken - 1].does)
+		all_does_off(b, r);
 	for (uint32_t i = 0; i < files__count(r->files); i++) {
 		ret = files__take_off(r->files, i, is_off, b, &err);
 		if (ret < 0) {
