@@ -214,6 +214,7 @@ struct recipe_table {
 	uint64_t libraries;
 	char *derived_from; /* the base, "ns::Class"; NULL = one table */
 	unsigned entries;   /* functions that the base's own table has, exactly; 0 = any number */
+	bool follow_jumps;  /* a function that only jumps on stands for the one that it jumps to */
 	char *getter; /* exported function that returns the address of a struct whose first word is a
 			   * function that returns the table; NULL = longest run of relocations */
 	unsigned at_least; /* entries that it must have */

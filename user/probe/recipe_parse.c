@@ -208,8 +208,9 @@ static int parse_slot(const struct rj *j, const cJSON *item, struct recipe_table
 
 static int parse_table(const struct rj *j, const cJSON *o, struct recipe *r)
 {
-	static const char *const keys[] = { "name",    "library",  "getter", "derived_from",
-					    "entries", "at_least", "slots",  NULL };
+	static const char *const keys[] = { "name",         "library", "getter",
+					    "derived_from", "entries", "at_least",
+					    "follow_jumps", "slots",   NULL };
 	struct recipe_table *t = &r->tables[r->n_tables];
 	int rc = rj__keys(j, o, "a table", keys);
 	const cJSON *slots = rj__get(o, "slots"), *c;
@@ -226,6 +227,7 @@ static int parse_table(const struct rj *j, const cJSON *o, struct recipe *r)
 	    (rc = rj__text(j, o, "getter", &t->getter)) ||
 	    (rc = rj__text(j, o, "derived_from", &t->derived_from)) ||
 	    (rc = rj__int(j, o, "entries", 1, 65536, &entries)) ||
+	    (rc = rj__bool(j, o, "follow_jumps", &t->follow_jumps)) ||
 	    (rc = rj__int(j, o, "at_least", 1, 65536, &least)) ||
 	    (rc = rj__required(j, o, "a table", "slots")))
 		return rc;

@@ -2,6 +2,7 @@
 /* Recipes against a file: which of their libraries it is, and the functions that their rules name. */
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "user/probe/layout.h"
 #include "user/probe/patterns.h"
 #include "user/probe/recipe.h"
+#include "user/probe/vtables.h"
 
 #define MAX_STARS 9u
 
@@ -281,37 +283,100 @@ static int64_t rank_of_slot(const struct picking *p, int table, const char *name
 	return -1;
 }
 
+/* A slot of a table: a function of no name but the recipe's. */
+static int add_slot(struct picking *p, struct elf_file *f, int table, const char *name,
+		    uint64_t vaddr, struct func_skips *skips)
+{
+	struct elf_func fu = { .symbol = name, .vaddr = vaddr };
+	uint64_t start;
+
+	fu.rank = vaddr ? rank_of_slot(p, table, name) : -1;
+	if (fu.rank < 0)
+		return 0;
+	if (p->r->tables[table].follow_jumps) {
+		uint64_t to = elf_file__jumps_on(f, vaddr);
+
+		fu.vaddr = to ? to : vaddr;
+	}
+	if (!elf_file__offset(f, fu.vaddr, &fu.offset)) {
+		skips->not_code++;
+		return 0;
+	}
+	if (!elf_file__function_at(f, fu.vaddr, &start, &fu.size) || start != fu.vaddr) {
+		skips->no_size++;
+		return 0;
+	}
+	return add_picked(p, &fu);
+}
+
 static int pick_slots(struct picking *p, struct elf_file *f, int table, struct func_skips *skips,
 		      struct clika_error *err)
 {
 	const struct recipe_table *t = &p->r->tables[table];
 	__cleanup_free uint64_t *slots = NULL;
-	uint64_t at, start;
+	uint64_t at;
 	size_t n, i;
 	int rc = pointer_table__find(t, f, &at, &slots, &n, err);
 
 	if (rc <= 0)
 		return rc;
-	for (i = 0; i < t->n_slots; i++) {
-		struct elf_func fu = { .symbol = t->slots[i].name };
+	for (i = 0, rc = 0; i < t->n_slots && !rc; i++)
+		if (t->slots[i].index < n)
+			rc = add_slot(p, f, table, t->slots[i].name, slots[t->slots[i].index],
+				      skips);
+	return rc ? error__set(err, rc, "out of memory") : 0;
+}
 
-		fu.rank = rank_of_slot(p, table, fu.symbol);
-		if (fu.rank < 0 || t->slots[i].index >= n || !slots[t->slots[i].index])
-			continue;
-		fu.vaddr = slots[t->slots[i].index];
-		if (!elf_file__offset(f, fu.vaddr, &fu.offset)) {
-			skips->not_code++;
-			continue;
-		}
-		if (!elf_file__function_at(f, fu.vaddr, &start, &fu.size) || start != fu.vaddr) {
-			skips->no_size++;
-			continue;
-		}
-		rc = add_picked(p, &fu);
-		if (rc)
-			return error__set(err, rc, "out of memory");
-	}
+struct classes {
+	struct picking *p;
+	struct elf_file *f;
+	int table;
+	struct func_skips *skips;
+	size_t fewest; /* functions of a table; the base's own has as many */
+};
+
+static int count_entries(void *ctx, const struct vtable *v)
+{
+	struct classes *c = ctx;
+
+	if (v->n_slots < c->fewest)
+		c->fewest = v->n_slots;
 	return 0;
+}
+
+static int pick_class(void *ctx, const struct vtable *v)
+{
+	const struct classes *c = ctx;
+	const struct recipe_table *t = &c->p->r->tables[c->table];
+	char name[1024];
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; i < t->n_slots && !rc; i++) {
+		const struct recipe_slot *s = &t->slots[i];
+
+		if (s->index >= v->n_slots ||
+		    (size_t)snprintf(name, sizeof(name), "%s::%s", v->class_name, s->name) >=
+			    sizeof(name))
+			continue;
+		rc = add_slot(c->p, c->f, c->table, name, v->slots[s->index], c->skips);
+	}
+	return rc;
+}
+
+static int pick_classes(struct picking *p, struct elf_file *f, int table, struct func_skips *skips,
+			struct clika_error *err)
+{
+	const struct recipe_table *t = &p->r->tables[table];
+	struct classes c = { p, f, table, skips, SIZE_MAX };
+	int rc = vtables__each(f, t->derived_from, count_entries, &c, err);
+
+	if (rc <= 0 || (t->entries && t->entries != c.fewest) || c.fewest < t->at_least)
+		return rc < 0 ? rc : 0;
+	rc = vtables__each(f, t->derived_from, pick_class, &c, err);
+	if (rc == -ENOMEM)
+		error__set(err, rc, "out of memory");
+	return rc < 0 ? rc : 0;
 }
 
 static int pick_tables(struct picking *p, struct elf_file *f, struct func_skips *skips,
@@ -328,7 +393,8 @@ static int pick_tables(struct picking *p, struct elf_file *f, struct func_skips 
 			    (p->r->functions[k].libraries & p->libraries))
 				break;
 		if (k < p->r->n_functions && (p->r->tables[i].libraries & p->libraries))
-			rc = pick_slots(p, f, (int)i, skips, err);
+			rc = p->r->tables[i].derived_from ? pick_classes(p, f, (int)i, skips, err)
+							  : pick_slots(p, f, (int)i, skips, err);
 	}
 	return rc;
 }
@@ -425,7 +491,10 @@ static int by_address(const void *a, const void *b)
 
 	if (x->vaddr != y->vaddr)
 		return x->vaddr < y->vaddr ? -1 : 1;
-	return x->rank < y->rank ? -1 : x->rank > y->rank;
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	/* A function that classes inherit has the name that came first: that of the class nearest to the base. */
+	return x->symbol < y->symbol ? -1 : x->symbol > y->symbol;
 }
 
 struct giving {

@@ -810,7 +810,12 @@ static int check_slots(const struct rj *j, const struct recipe *r, const cJSON *
 	size_t i, k;
 
 	for (i = 0; i < fn->n_match; i++) {
-		for (k = 0; k < t->n_slots && !text__glob(fn->match[i], t->slots[k].name); k++)
+		const char *slot = fn->match[i], *p;
+
+		/* Which classes there are, only the file tells. */
+		while (t->derived_from && (p = strstr(slot, "::")))
+			slot = p + 2;
+		for (k = 0; k < t->n_slots && !text__glob(slot, t->slots[k].name); k++)
 			;
 		if (k == t->n_slots)
 			return rj__bad(j, rj__get(o, "match"),

@@ -27,4 +27,8 @@ struct vtable {
 int vtables__each(struct elf_file *f, const char *base,
 		  int (*fn)(void *ctx, const struct vtable *v), void *ctx, struct clika_error *err);
 
+/* Where a function goes that only sets up further arguments and jumps on, its first two and the stack as they
+ * were; 0: it is none such. */
+uint64_t elf_file__jumps_on(struct elf_file *f, uint64_t vaddr);
+
 #endif
