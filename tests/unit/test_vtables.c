@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/common/scratch.h"
+#include "user/probe/recipe.h"
 #include "user/probe/vtables.h"
 
 /* Slots: 0 and 1 destructors, 2 compute, 3 name. */
@@ -74,14 +75,24 @@ static struct elf_file *open_path(const char *path)
 
 static int look(const char *path, const char *base, struct seen *s)
 {
+	int stop_at = s->stop_at;
 	struct clika_error err = { 0 };
 	struct elf_file *f = open_path(path);
+	struct vtables *x;
 	int rc;
 
+	if (vtables__read(f, &x, &err))
+		fail_msg("%s", err.msg);
+	/* What was asked before leaves no trace. */
 	s->n = 0;
-	rc = vtables__each(f, base, note, s, &err);
+	s->stop_at = 0;
+	assert_true(vtables__each(x, "rt::Other", note, s, &err) >= 0);
+	s->n = 0;
+	s->stop_at = stop_at;
+	rc = vtables__each(x, base, note, s, &err);
 	if (rc < 0)
 		fail_msg("%s", err.msg);
+	vtables__free(x);
 	elf_file__close(f);
 	return rc;
 }
@@ -255,6 +266,7 @@ static void survives_damaged_files(void **state)
 	assert_true(whole && bad && read(fd, whole, n) == (ssize_t)n);
 	close(fd);
 	for (i = 0; i < 400; i++) {
+		struct vtables *x = NULL;
 		struct elf_file *f;
 		const char *path;
 
@@ -265,7 +277,9 @@ static void survives_damaged_files(void **state)
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		assert_true(fd >= 0);
 		if (!elf_file__open(fd, path, &f, &err)) {
-			vtables__each(f, "rt::Kernel", count_only, &tables, &err);
+			if (!vtables__read(f, &x, &err))
+				vtables__each(x, "rt::Kernel", count_only, &tables, &err);
+			vtables__free(x);
 			elf_file__close(f);
 		}
 		close(fd);
@@ -273,6 +287,119 @@ static void survives_damaged_files(void **state)
 	assert_true(tables > 0);
 	free(whole);
 	free(bad);
+}
+
+/* --- by a recipe ----------------------------------------------------------------------------- */
+
+static const char allocators[] =
+	"extern \"C\" __attribute__((noinline)) void *work(void *self, long n, int zero, int how)\n"
+	"{ return (char *)self + n * (how + 1) + zero; }\n"
+	"namespace rt {\n"
+	"struct Allocator { virtual ~Allocator(); virtual void *alloc(long n) = 0; virtual void "
+	"free(void *p); };\n"
+	"Allocator::~Allocator() {} void Allocator::free(void *) {}\n"
+	"struct Arena : Allocator { void *alloc(long n) override; };\n"
+	"void *Arena::alloc(long n) { return work(this, n, 0, 7); }\n"
+	"struct Other : Allocator { void *alloc(long n) override; };\n"
+	"void *Other::alloc(long n) { return work(this, n + 1, 0, 8); }\n"
+	"}\n";
+
+struct picks {
+	char names[16][64];
+	uint64_t vaddr[16];
+	size_t n;
+};
+
+static int note_pick(void *ctx, const struct recipe_pick *p)
+{
+	struct picks *s = ctx;
+
+	assert_true(s->n < 16);
+	snprintf(s->names[s->n], sizeof(s->names[0]), "%s", p->names[0]);
+	s->vaddr[s->n++] = p->func->vaddr;
+	return 0;
+}
+
+/* @more: further keys of the table. */
+static void pick(const char *path, const char *base, const char *more, struct picks *s)
+{
+	struct clika_error err = { 0 };
+	struct elf_file *f = open_path(path);
+	struct recipe *r;
+	char text[1024];
+	uint64_t bits;
+
+	snprintf(text, sizeof(text),
+		 "{ \"recipe\": 1, \"name\": \"t\", \"libraries\": [ { \"id\": \"l\", \"file\": "
+		 "\"*\" } ],\n"
+		 "\"tables\": [ { \"name\": \"c\", \"derived_from\": \"%s\"%s, \"slots\": { \"2\": "
+		 "\"two\", "
+		 "\"3\": \"three\" } } ],\n"
+		 "\"functions\": [ { \"table\": \"c\", \"match\": \"rt::*::t*\", \"name\": "
+		 "\"$1/$2\" } ] }\n",
+		 base, more);
+	if (recipe__parse(text, strlen(text), "t.json", &r, &err))
+		fail_msg("%s", err.msg);
+	bits = recipe__library_of(r, f, path);
+	s->n = 0;
+	if (recipe__pick(r, bits, f, NULL, note_pick, s, NULL, NULL, &err))
+		fail_msg("%s", err.msg);
+	recipe__free(r);
+	elf_file__close(f);
+}
+
+static const char *name_at(const struct picks *s, uint64_t vaddr)
+{
+	size_t i;
+
+	for (i = 0; i < s->n; i++)
+		if (s->vaddr[i] == vaddr)
+			return s->names[i];
+	return "";
+}
+
+static void recipes_name_functions_of_classes_each_once(void **state)
+{
+	char stripped[512];
+	const char *full;
+	struct picks s;
+
+	(void)state;
+	build("classes.so", FLAGS, &full, stripped);
+	pick(stripped, "rt::Kernel", "", &s);
+	assert_string_equal(name_at(&s, address(full, "rt::First::compute")), "First/wo");
+	/* Two classes have these: the names are those of the one nearer to the base. */
+	assert_string_equal(name_at(&s, address(full, "rt::MatMul<float>::compute")),
+			    "MatMul<float>/wo");
+	assert_string_equal(name_at(&s, address(full, "rt::Kernel::name")), "Kernel/hree");
+	assert_string_equal(name_at(&s, address(full, "rt::Fused::name")), "Fused/hree");
+	assert_int_equal(s.n, 6);
+	pick(stripped, "rt::Kernel", ", \"entries\": 4", &s);
+	assert_int_equal(s.n, 6);
+	pick(stripped, "rt::Kernel", ", \"entries\": 5", &s);
+	assert_int_equal(s.n, 0);
+	pick(stripped, "rt::Nothing", "", &s);
+	assert_int_equal(s.n, 0);
+}
+
+static void jumps_are_followed_only_where_the_arguments_stay(void **state)
+{
+	char stripped[512];
+	const char *full;
+	struct picks s;
+
+	(void)state;
+	full = scratch__build("allocators.so", allocators,
+			      "c++ -O2 -fPIC -shared -std=c++17 -fvisibility=hidden "
+			      "-fno-stack-protector -Wl,-Bsymbolic");
+	snprintf(stripped, sizeof(stripped), "%s.stripped", full);
+	scratch__run("cp '%s' '%s' && strip --strip-all '%s'", full, stripped, stripped);
+	pick(stripped, "rt::Allocator", "", &s);
+	assert_string_equal(name_at(&s, address(full, "rt::Arena::alloc")), "Arena/wo");
+	pick(stripped, "rt::Allocator", ", \"follow_jumps\": true", &s);
+	assert_string_equal(name_at(&s, address(full, "work")), "Arena/wo");
+	assert_string_equal(name_at(&s, address(full, "rt::Arena::alloc")), "");
+	assert_string_equal(name_at(&s, address(full, "rt::Other::alloc")), "Other/wo");
 }
 
 int main(void)
@@ -284,6 +411,8 @@ int main(void)
 		cmocka_unit_test(says_when_the_base_is_not_there),
 		cmocka_unit_test(stops_when_told_to),
 		cmocka_unit_test(survives_damaged_files),
+		cmocka_unit_test(recipes_name_functions_of_classes_each_once),
+		cmocka_unit_test(jumps_are_followed_only_where_the_arguments_stay),
 	};
 
 	return cmocka_run_group_tests(tests, scratch__setup, scratch__teardown);

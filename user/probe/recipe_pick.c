@@ -15,9 +15,6 @@
 
 #define MAX_STARS 9u
 
-#pragma weak pointer_table__find
-#pragma weak elf_file__function_at
-
 /* --- libraries -------------------------------------------------------------------------------------- */
 
 static bool any_glob(char *const *globs, size_t n, const char *text)
@@ -95,6 +92,7 @@ struct picking {
 	struct glob_set *set;
 	uint32_t *candidates;
 
+	struct vtables *vtables; /* read when the first rule asks */
 	struct picked *picked;
 	size_t n, cap;
 	struct buf texts;
@@ -369,11 +367,13 @@ static int pick_classes(struct picking *p, struct elf_file *f, int table, struct
 {
 	const struct recipe_table *t = &p->r->tables[table];
 	struct classes c = { p, f, table, skips, SIZE_MAX };
-	int rc = vtables__each(f, t->derived_from, count_entries, &c, err);
+	int rc = p->vtables ? 0 : vtables__read(f, &p->vtables, err);
 
+	if (!rc)
+		rc = vtables__each(p->vtables, t->derived_from, count_entries, &c, err);
 	if (rc <= 0 || (t->entries && t->entries != c.fewest) || c.fewest < t->at_least)
 		return rc < 0 ? rc : 0;
-	rc = vtables__each(f, t->derived_from, pick_class, &c, err);
+	rc = vtables__each(p->vtables, t->derived_from, pick_class, &c, err);
 	if (rc == -ENOMEM)
 		error__set(err, rc, "out of memory");
 	return rc < 0 ? rc : 0;
@@ -385,8 +385,6 @@ static int pick_tables(struct picking *p, struct elf_file *f, struct func_skips 
 	size_t i, k;
 	int rc = 0;
 
-	if (!pointer_table__find || !elf_file__function_at)
-		return 0;
 	for (i = 0; i < p->r->n_tables && !rc; i++) {
 		for (k = 0; k < p->r->n_functions; k++)
 			if (p->r->functions[k].table == (int)i &&
@@ -576,6 +574,7 @@ int recipe__pick(const struct recipe *r, uint64_t libraries, struct elf_file *f,
 		rc = symbols; /* stripped, and no table either */
 	if (!rc)
 		rc = give(&p, f, &g, err);
+	vtables__free(p.vtables);
 	glob_set__free(p.set);
 	buf__free(&p.texts);
 	free(p.choices);

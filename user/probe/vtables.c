@@ -44,7 +44,7 @@ struct type {
 	uint64_t table; /* address of slot 0, 0 = none found */
 };
 
-struct file {
+struct vtables {
 	struct elf_file *f;
 	struct word *words; /* by address */
 	size_t n_words, cap_words;
@@ -54,7 +54,7 @@ struct file {
 	bool has_symbols;
 };
 
-static int add_word(struct file *x, uint64_t at, uint64_t value)
+static int add_word(struct vtables *x, uint64_t at, uint64_t value)
 {
 	if (x->n_words == x->cap_words) {
 		size_t cap = x->cap_words ? 2 * x->cap_words : 4096;
@@ -76,14 +76,14 @@ static int word_order(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static const struct word *word_at(const struct file *x, uint64_t at)
+static const struct word *word_at(const struct vtables *x, uint64_t at)
 {
 	struct word key = { at, 0 };
 
 	return x->n_words ? bsearch(&key, x->words, x->n_words, sizeof(key), word_order) : NULL;
 }
 
-static uint64_t symbol_value(const struct file *x, uint64_t index, int64_t addend)
+static uint64_t symbol_value(const struct vtables *x, uint64_t index, int64_t addend)
 {
 	char name[64] = { 0 };
 	Elf64_Sym s;
@@ -110,7 +110,7 @@ static uint64_t symbol_value(const struct file *x, uint64_t index, int64_t adden
 								     : (uint64_t)VALUE_IMPORT;
 }
 
-static int read_rela(struct file *x, uint64_t at, uint64_t bytes)
+static int read_rela(struct vtables *x, uint64_t at, uint64_t bytes)
 {
 	bool arm = x->f->ident.machine == EM_AARCH64;
 	uint32_t relative = arm ? R_AARCH64_RELATIVE : R_X86_64_RELATIVE;
@@ -150,7 +150,7 @@ static int read_rela(struct file *x, uint64_t at, uint64_t bytes)
 	return 0;
 }
 
-static int add_relr(struct file *x, uint64_t at)
+static int add_relr(struct vtables *x, uint64_t at)
 {
 	uint64_t value;
 
@@ -160,7 +160,7 @@ static int add_relr(struct file *x, uint64_t at)
 }
 
 /* Addresses, each followed by bitmaps of which of the next 63 words are to be relocated too. */
-static int read_relr(struct file *x, uint64_t at, uint64_t bytes)
+static int read_relr(struct vtables *x, uint64_t at, uint64_t bytes)
 {
 	uint64_t i, bit, entry, next = 0;
 	int rc = 0;
@@ -181,7 +181,7 @@ static int read_relr(struct file *x, uint64_t at, uint64_t bytes)
 	return rc;
 }
 
-static int read_words(struct file *x)
+static int read_words(struct vtables *x)
 {
 	uint64_t rela = 0, rela_bytes = 0, relr = 0, relr_bytes = 0, i;
 	size_t n, k;
@@ -220,7 +220,7 @@ static int read_words(struct file *x)
 
 /* --- types --------------------------------------------------------------------------------------- */
 
-static bool value_at(const struct file *x, uint64_t at, uint64_t *value)
+static bool value_at(const struct vtables *x, uint64_t at, uint64_t *value)
 {
 	const struct word *w = word_at(x, at);
 
@@ -239,7 +239,7 @@ static int add_base(struct type *t, uint64_t base)
 	return 0;
 }
 
-static int read_bases(const struct file *x, struct type *t, uint64_t kind)
+static int read_bases(const struct vtables *x, struct type *t, uint64_t kind)
 {
 	uint32_t head[2]; /* flags, number of bases */
 	uint64_t base, flags, i;
@@ -261,7 +261,7 @@ static int read_bases(const struct file *x, struct type *t, uint64_t kind)
 	return rc;
 }
 
-static int read_types(struct file *x)
+static int read_types(struct vtables *x)
 {
 	size_t i;
 	int rc;
@@ -302,7 +302,7 @@ static int type_order(const void *a, const void *b)
 	return x->at < y->at ? -1 : x->at > y->at;
 }
 
-static struct type *type_at(const struct file *x, uint64_t at)
+static struct type *type_at(const struct vtables *x, uint64_t at)
 {
 	struct type key = { .at = at };
 
@@ -310,7 +310,7 @@ static struct type *type_at(const struct file *x, uint64_t at)
 }
 
 /* The mangled name as a symbol, so that it can be demangled; a star marks types that are local to the file. */
-static bool read_name(const struct file *x, const struct type *t, char *name, size_t n)
+static bool read_name(const struct vtables *x, const struct type *t, char *name, size_t n)
 {
 	size_t got;
 
@@ -327,7 +327,7 @@ static bool read_name(const struct file *x, const struct type *t, char *name, si
 }
 
 /* Bases may form a diamond, and a hostile file a circle: each type is gone into once. */
-static unsigned find_depth(struct file *x, struct type *t, unsigned level)
+static unsigned find_depth(struct vtables *x, struct type *t, unsigned level)
 {
 	unsigned i, depth = 0;
 
@@ -345,7 +345,7 @@ static unsigned find_depth(struct file *x, struct type *t, unsigned level)
 	return depth;
 }
 
-static bool mark_derived(struct file *x, const char *base)
+static bool mark_derived(struct vtables *x, const char *base)
 {
 	char name[MAX_NAME], last[256];
 	const char *part = base, *p;
@@ -377,7 +377,7 @@ static bool mark_derived(struct file *x, const char *base)
 
 /* --- tables -------------------------------------------------------------------------------------- */
 
-static bool is_code(const struct file *x, uint64_t vaddr)
+static bool is_code(const struct vtables *x, uint64_t vaddr)
 {
 	const struct elf_load *l = elf_file__load_at(x->f, vaddr);
 
@@ -385,13 +385,13 @@ static bool is_code(const struct file *x, uint64_t vaddr)
 }
 
 /* What a slot may hold: a function, or one that is another library's (pure virtual ones are). */
-static bool is_slot(const struct file *x, const struct word *w)
+static bool is_slot(const struct vtables *x, const struct word *w)
 {
 	return w->value < VALUE_LAST ? is_code(x, w->value) : w->value == (uint64_t)VALUE_IMPORT;
 }
 
 /* Destructors of an abstract class are never called through its table: compilers leave their two slots empty. */
-static bool is_empty(const struct file *x, uint64_t at, size_t slots)
+static bool is_empty(const struct vtables *x, uint64_t at, size_t slots)
 {
 	uint64_t words[2] = { 1, 1 };
 
@@ -399,7 +399,7 @@ static bool is_empty(const struct file *x, uint64_t at, size_t slots)
 	       (slots < 2 || !words[1]);
 }
 
-static void find_tables(struct file *x)
+static void find_tables(struct vtables *x)
 {
 	size_t i;
 
@@ -417,7 +417,7 @@ static void find_tables(struct file *x)
 	}
 }
 
-static void read_slots(const struct file *x, const struct type *t, struct vtable *v)
+static void read_slots(const struct vtables *x, const struct type *t, struct vtable *v)
 {
 	const struct word *w = word_at(x, t->table - 8), *end = x->words + x->n_words;
 
@@ -442,7 +442,7 @@ static int by_depth(const void *a, const void *b)
 	return type_order(*x, *y);
 }
 
-static int give_tables(struct file *x, int (*fn)(void *ctx, const struct vtable *v), void *ctx)
+static int give_tables(struct vtables *x, int (*fn)(void *ctx, const struct vtable *v), void *ctx)
 {
 	const struct type **order = calloc(x->n_types + 1, sizeof(*order));
 	char name[MAX_NAME];
@@ -473,33 +473,58 @@ static int give_tables(struct file *x, int (*fn)(void *ctx, const struct vtable 
 	return rc;
 }
 
-int vtables__each(struct elf_file *f, const char *base,
-		  int (*fn)(void *ctx, const struct vtable *v), void *ctx, struct clika_error *err)
+void vtables__free(struct vtables *x)
 {
-	struct file x = { .f = f };
-	bool found = false;
+	size_t i;
+
+	if (!x)
+		return;
+	for (i = 0; i < x->n_types; i++)
+		free(x->types[i].bases);
+	free(x->types);
+	free(x->words);
+	free(x);
+}
+
+int vtables__read(struct elf_file *f, struct vtables **out, struct clika_error *err)
+{
+	struct vtables *x = calloc(1, sizeof(*x));
+	int rc = x ? 0 : -ENOMEM;
+
+	*out = NULL;
+	if (!rc) {
+		x->f = f;
+		rc = read_words(x);
+	}
+	if (!rc)
+		rc = read_types(x);
+	if (rc) {
+		vtables__free(x);
+		return error__set(err, rc, "%s: classes could not be read: %s", f->name,
+				  strerror(-rc));
+	}
+	if (x->n_types)
+		qsort(x->types, x->n_types, sizeof(*x->types), type_order);
+	*out = x;
+	return 0;
+}
+
+int vtables__each(struct vtables *x, const char *base, int (*fn)(void *ctx, const struct vtable *v),
+		  void *ctx, struct clika_error *err)
+{
 	size_t i;
 	int rc;
 
-	rc = read_words(&x);
-	if (!rc)
-		rc = read_types(&x);
-	if (rc) {
-		error__set(err, rc, "%s: classes could not be read: %s", f->name, strerror(-rc));
-	} else {
-		if (x.n_types)
-			qsort(x.types, x.n_types, sizeof(*x.types), type_order);
-		found = mark_derived(&x, base);
-		if (found) {
-			find_tables(&x);
-			rc = give_tables(&x, fn, ctx);
-			if (rc == -ENOMEM)
-				error__set(err, rc, "%s: out of memory", f->name);
-		}
+	for (i = 0; i < x->n_types; i++) {
+		x->types[i].depth = 0;
+		x->types[i].seen = false;
+		x->types[i].table = 0;
 	}
-	for (i = 0; i < x.n_types; i++)
-		free(x.types[i].bases);
-	free(x.types);
-	free(x.words);
-	return rc ? rc : found;
+	if (!mark_derived(x, base))
+		return 0;
+	find_tables(x);
+	rc = give_tables(x, fn, ctx);
+	if (rc == -ENOMEM)
+		error__set(err, rc, "%s: out of memory", x->f->name);
+	return rc ? rc : 1;
 }

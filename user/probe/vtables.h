@@ -18,14 +18,19 @@ struct vtable {
 	size_t n_slots;
 };
 
+struct vtables;
+/* Everything that all of the file's classes need; to be freed before the file is closed. */
+int vtables__read(struct elf_file *f, struct vtables **out, struct clika_error *err);
+void vtables__free(struct vtables *x);
+
 /*
  * Calls @fn for the table of @base ("ns::Name") and of each class that derives from it so that their slots are the same
  * (non-virtually, with the base's part at the class's own address), bases before what derives from them; non-zero
  * stops and is returned. 1: the base is in the file, 0: it is not, negative: an error. Shared libraries and
  * position-independent programs only: the tables are read from relocations.
  */
-int vtables__each(struct elf_file *f, const char *base,
-		  int (*fn)(void *ctx, const struct vtable *v), void *ctx, struct clika_error *err);
+int vtables__each(struct vtables *x, const char *base, int (*fn)(void *ctx, const struct vtable *v),
+		  void *ctx, struct clika_error *err);
 
 /* Where a function goes that only sets up further arguments and jumps on, its first two and the stack as they
  * were; 0: it is none such. */
