@@ -134,8 +134,9 @@ static void knows_what_the_file_says(void **state)
 	assert_int_equal(fn->does[1].amount, -1);
 	assert_int_equal(fn->does[1].amount_value, 1);
 	assert_int_equal(fn->does[1].ifs.n, 2);
-	assert_int_equal(fn->keep, RECIPE_KEEP_AT_LEAST);
+	assert_int_equal(fn->keep_size, 0);
 	assert_int_equal(fn->keep_min, 65536);
+	assert_int_equal(fn->keep_block, -1);
 
 	fn = &r->functions[1];
 	assert_int_equal(fn->table, 0);

@@ -67,7 +67,7 @@ struct person_thread {
 	struct chain *hits, *calls;
 	struct call_frame *frames; /* outermost first */
 	uint32_t n_frames, cap_frames;
-	uint64_t probe_hits; /* of functions, since the budget looked last */
+	uint64_t probe_hits;            /* of functions, since the budget looked last */
 	struct person_thread *next;     /* of the process */
 	struct person_thread *next_all; /* all threads with chains */
 	struct person_thread **prev_all;
