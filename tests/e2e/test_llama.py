@@ -11,7 +11,7 @@ import lib
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "llama")
 DIR = os.path.join(lib.BUILD, "llama")
-PROBES = ["--probe", "libllama*:llama_decode", "--probe", "libggml-base*:ggml_backend_*graph_compute*"]
+PROBES = ["--no-auto", "--probe", "libllama*:llama_decode", "--probe", "libggml-base*:ggml_backend_*graph_compute*"]
 DECODE = "llama_decode"
 SCHED = "ggml_backend_sched_graph_compute_async"
 GRAPH = "ggml_backend_graph_compute_async"

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes a tiny llama model with seeded random weights: it says nothing of sense, but llama.cpp loads it,
-tokenizes with it and decodes with it as with any other model."""
+tokenizes with it and decodes with it as with any other model.
+
+make_model.py FILE [q4_0] [large]: with weights as they are, or those of the layers in 4-bit blocks; "large" is
+large enough that computing takes most of the time."""
 import sys
 
 import gguf
 import numpy as np
 
 EMBED, LAYERS, HEADS, FEED_FORWARD, CONTEXT = 64, 2, 4, 128, 2048
+if "large" in sys.argv[2:]:
+    EMBED, LAYERS, HEADS, FEED_FORWARD = 1024, 12, 16, 2816
 
 
 def vocabulary():
@@ -26,7 +31,7 @@ def vocabulary():
     return tokens, scores, kinds
 
 
-def main(path):
+def main(path, packed=False):
     tokens, scores, kinds = vocabulary()
     rng = np.random.default_rng(20240229)
     w = gguf.GGUFWriter(path, "llama")
@@ -40,7 +45,7 @@ def main(path):
     w.add_layer_norm_rms_eps(1e-5)
     w.add_rope_dimension_count(EMBED // HEADS)
     w.add_vocab_size(len(tokens))
-    w.add_file_type(gguf.LlamaFileType.ALL_F32)
+    w.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_0 if packed else gguf.LlamaFileType.ALL_F32)
     w.add_tokenizer_model("llama")
     w.add_token_list(tokens)
     w.add_token_scores(scores)
@@ -53,6 +58,14 @@ def main(path):
     def weights(rows, cols):
         return (rng.standard_normal((rows, cols)) / np.sqrt(cols)).astype(np.float32)
 
+    def add_weights(name, rows, cols):
+        data = weights(rows, cols)
+        if packed:
+            kind = gguf.GGMLQuantizationType.Q4_0
+            w.add_tensor(name, gguf.quants.quantize(data, kind), raw_dtype=kind)
+        else:
+            w.add_tensor(name, data)
+
     w.add_tensor("token_embd.weight", weights(len(tokens), EMBED))
     w.add_tensor("output_norm.weight", np.ones(EMBED, dtype=np.float32))
     output = weights(len(tokens), EMBED)
@@ -62,11 +75,11 @@ def main(path):
         p = f"blk.{i}."
         w.add_tensor(p + "attn_norm.weight", np.ones(EMBED, dtype=np.float32))
         for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
-            w.add_tensor(p + name + ".weight", weights(EMBED, EMBED))
+            add_weights(p + name + ".weight", EMBED, EMBED)
         w.add_tensor(p + "ffn_norm.weight", np.ones(EMBED, dtype=np.float32))
-        w.add_tensor(p + "ffn_gate.weight", weights(FEED_FORWARD, EMBED))
-        w.add_tensor(p + "ffn_up.weight", weights(FEED_FORWARD, EMBED))
-        w.add_tensor(p + "ffn_down.weight", weights(EMBED, FEED_FORWARD))
+        add_weights(p + "ffn_gate.weight", FEED_FORWARD, EMBED)
+        add_weights(p + "ffn_up.weight", FEED_FORWARD, EMBED)
+        add_weights(p + "ffn_down.weight", EMBED, FEED_FORWARD)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
@@ -74,4 +87,4 @@ def main(path):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], "q4_0" in sys.argv[2:])

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Gets what test_llama.py runs: the prebuilt llama.cpp libraries and their Node.js binding from npm, a
-# tiny model with random weights written with PyPI's gguf, and a C driver over libllama's own API.
+# Gets what test_llama.py and test_ggml_recipe.py run: the prebuilt llama.cpp libraries and their Node.js binding from npm, a
+# tiny model with random weights written with PyPI's gguf, plain and with packed weights, and C drivers over
+# the libraries' own API.
 # Everything goes below DIR; nothing is installed elsewhere. Exit code 77: something could not be had.
 set -euo pipefail
 
@@ -49,13 +50,19 @@ if [ ! -e "$dir/tiny.gguf" ] || [ "$here/make_model.py" -nt "$dir/tiny.gguf" ]; 
 			"gguf==$gguf_version" ||
 			unavailable "pip could not install gguf (is its index reachable?)"
 	fi
+	"$dir/venv/bin/python" "$here/make_model.py" "$dir/tiny-q4_0.gguf" q4_0
 	"$dir/venv/bin/python" "$here/make_model.py" "$dir/tiny.gguf.tmp"
 	mv "$dir/tiny.gguf.tmp" "$dir/tiny.gguf"
 fi
 
 if [ ! -e "$dir/drive" ] || [ "$here/drive.c" -nt "$dir/drive" ]; then
 	${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
-		-Wmissing-prototypes -o "$dir/drive" "$here/drive.c" -ldl
+		-Wmissing-prototypes -rdynamic -o "$dir/drive" "$here/drive.c" -ldl
+fi
+
+if [ ! -e "$dir/graph" ] || [ "$here/graph.c" -nt "$dir/graph" ]; then
+	${CC:-cc} -std=gnu11 -O2 -g -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
+		-Wmissing-prototypes -o "$dir/graph" "$here/graph.c" -ldl
 fi
 
 # serve.mjs must lie beside node_modules for the module to be found.
