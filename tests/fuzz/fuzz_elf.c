@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Any bytes as the ELF file of a target: headers, notes, functions and their code. */
+/* Any bytes as the ELF file of a target: headers, notes, functions and their code, types, tables of functions. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "user/probe/elf_file.h"
+#include "user/probe/layout.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -33,6 +33,39 @@ static int on_function(void *ctx, const struct elf_func *fu)
 	return --*left == 0;
 }
 
+static void ask_for_layouts(void)
+{
+	static struct recipe_layout_row row = { .exports = (char *)"get" };
+	struct recipe_layout l = {
+		.name = (char *)"l", .accessor = (char *)"*", .rows = &row, .n_rows = 1
+	};
+	struct recipe_table t = { .name = (char *)"t" };
+	uint64_t at, *slots, start, size;
+	struct clika_error err;
+	int64_t value;
+	size_t n;
+	int how;
+
+	for (how = RECIPE_HOW_ADDRESS; how <= RECIPE_HOW_VALUE; how++) {
+		l.how = (enum recipe_how)how;
+		layout__find(&l, file, &value, &err);
+	}
+	l.accessor = NULL;
+	l.debug_type = (char *)"outer::holder";
+	l.debug_member = (char *)"in";
+	layout__find(&l, file, &value, &err);
+	for (n = 0; n < 2; n++) {
+		size_t count;
+
+		t.getter = n ? (char *)"*e*" : NULL;
+		if (pointer_table__find(&t, file, &at, &slots, &count, &err) == 1 &&
+		    elf_file__function_at(file, slots[0], &start, &size) &&
+		    slots[0] - start >= size)
+			abort();
+		free(slots);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -50,6 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		elf_file__functions(file, "*a*", on_function, &left, NULL, &err);
 		left = 200;
 		elf_file__functions(file, "std::*", on_function, &left, NULL, &err);
+		ask_for_layouts();
 		elf_file__close(file);
 	}
 	close(fd);
