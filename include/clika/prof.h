@@ -229,8 +229,9 @@ CLIKA_API int clika_recording__export_mem(struct clika_recording *r, const char 
 					  const struct clika_export_opts *o, char **data,
 					  size_t *len, struct clika_prof_error *err);
 
-/* JSON Schema (draft 2020-12) of report.json ("report") and memory_stats.json ("memory"); NULL:
- * there is no such one. Names: index from 0 until NULL. */
+/* JSON Schema (draft 2020-12) of report.json ("report"), memory_stats.json ("memory"), what diff
+ * prints ("diff") and of recipes ("recipe"); NULL: there is no such one. Names: index from 0 until
+ * NULL. */
 CLIKA_API const char *clika_schema(const char *name);
 CLIKA_API const char *clika_schema__name(size_t i);
 
@@ -375,6 +376,41 @@ struct clika_marked_process {
 CLIKA_API int clika_list(pid_t pid, bool all_providers,
 			 int (*fn)(void *ctx, const struct clika_marked_process *p), void *ctx,
 			 struct clika_prof_error *err);
+
+/*
+ * Recipes: what to probe in runtimes that carry no markers. Those that are part of the library,
+ * those of /etc/clika-bpf-prof/recipes and of the user's ~/.config/clika-bpf-prof/recipes, a later
+ * one of the same name in place of an earlier. @log is told of files that are passed over.
+ */
+struct clika_recipe {
+	const char *name, *title;
+	const char *versions, *records; /* NULL = it does not say */
+	const char *from;               /* "built in", or the file */
+	bool automatic;                 /* applied by itself wherever a file fits */
+	uint32_t functions;             /* entries; each may stand for many functions */
+	uint32_t off;                   /* of them, only on demand */
+};
+CLIKA_API int clika_recipes(int (*fn)(void *ctx, const struct clika_recipe *r), void *ctx,
+			    clika_prof_log_fn log, void *log_ctx, struct clika_prof_error *err);
+
+/* One recipe, by its name or file, as text for people; @json: the file itself. *@data is malloc'ed,
+ * NUL-terminated, *@len without the NUL. */
+CLIKA_API int clika_recipe__show(const char *recipe, bool json, unsigned columns, char **data,
+				 size_t *len, struct clika_prof_error *err);
+
+/*
+ * What the recipes find in a program or library, as text: which of them fit, functions for each
+ * pattern, layouts, tables. @recipes: further recipe files, tried beside those that are there.
+ */
+struct clika_recipe_check {
+	size_t sz;          /* set by the caller */
+	uint32_t recipes;   /* that fit the file */
+	uint32_t functions; /* that they find */
+	uint32_t silent;    /* patterns that find none */
+};
+CLIKA_API int clika_recipe__check(const char *path, const char *const *recipes, size_t n_recipes,
+				  unsigned columns, char **data, size_t *len,
+				  struct clika_recipe_check *result, struct clika_prof_error *err);
 
 enum clika_check_state { CLIKA_CHECK_OK = 0, CLIKA_CHECK_SLOWER = 1, CLIKA_CHECK_MISSING = 2 };
 struct clika_check {

@@ -37,7 +37,7 @@ struct cli_verb {
 };
 extern const struct cli_verb verb_record, verb_export, verb_list, verb_doctor;
 extern const struct cli_verb verb_serve, verb_sessions, verb_schema;
-extern const struct cli_verb verb_report, verb_diff, verb_merge;
+extern const struct cli_verb verb_report, verb_diff, verb_merge, verb_recipes;
 
 /* ---- options: one table makes getopt's tables and --help --------------------------------------- */
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const struct cli_verb *const verbs[] = {
-	&verb_record, &verb_export, &verb_report, &verb_diff,     &verb_merge,
-	&verb_list,   &verb_doctor, &verb_serve,  &verb_sessions, &verb_schema,
+	&verb_record, &verb_export, &verb_report,   &verb_diff,   &verb_merge,   &verb_list,
+	&verb_doctor, &verb_serve,  &verb_sessions, &verb_schema, &verb_recipes,
 };
 
 static const char examples[] =
