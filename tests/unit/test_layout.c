@@ -494,8 +494,12 @@ static void expect_table(const char *path, const char *getter, bool confirm)
 	t.at_least = (unsigned)want + 1;
 	assert_int_equal(pointer_table__find(&t, f, &at, &slots, &n, &err), 0);
 	assert_null(slots);
+	t.at_least = 1;
+	t.derived_from = (char *)"ns::Class";
+	assert_int_equal(pointer_table__find(&t, f, &at, &slots, &n, &err), 0);
+	assert_null(slots);
+	t.derived_from = NULL;
 	if (getter) {
-		t.at_least = 1;
 		t.getter = (char *)"no_such";
 		assert_int_equal(pointer_table__find(&t, f, &at, &slots, &n, &err), 0);
 		t.getter = (char *)"api_nothing";
