@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 import jsonschema
@@ -88,11 +89,40 @@ class OurRecipes(unittest.TestCase):
                 self.assertEqual(has["off"], sum("off" in fn for fn in says["functions"]))
                 self.assertEqual(lib.tool("recipes", "show", says["name"], "--json").stdout, text)
 
-    def test_the_program_takes_what_the_schema_takes(self):
-        """Each key of the schema is one that the parser knows: all that it could be is named in no file of ours."""
-        for path in RECIPES:
-            done = lib.tool("recipes", "check", path)
-            self.assertIn("a recipe without mistakes", done.stdout)
+    def test_schema_and_program_know_the_same_keys(self):
+        """The program names all keys of an object when it is given one that is like none of them."""
+        head = '{"recipe": 1, "name": "x", "libraries": [{"id": "l", "file": "l"}], '
+        arg = '"name": "a", "from": "arg0", "type": "i32"'
+        defs = schema()["$defs"]
+        for where, text in (
+                (schema(), '{"@": 1}'),
+                (defs["library"], '{"recipe": 1, "name": "x", "libraries": [{"@": 1}]}'),
+                (defs["layout"], head + '"layouts": [{"@": 1}]}'),
+                (defs["table"], head + '"tables": [{"@": 1}]}'),
+                (defs["function"], head + '"functions": [{"@": 1}]}'),
+                (defs["argument"], head + '"functions": [{"match": "f", "args": [{"@": 1}]}]}'),
+                (defs["condition"], head + '"functions": [{"match": "f", "args": [{%s, "if": {"@": 1}}]}]}' % arg),
+                (defs["kept"], head + '"functions": [{"match": "f", "args": [{%s}], "keep": {"@": 1}}]}' % arg),
+                *((m, head + '"functions": [{"match": "f", "does": [{"what": "%s", "@": 1}]}]}' % what)
+                  for m in defs["meaning"]["oneOf"]
+                  for what in m["properties"]["what"].get("enum", [m["properties"]["what"].get("const")]))):
+            with self.subTest(text):
+                self.assertEqual(known_after(text), sorted(where["properties"]))
+        whats = [w for m in defs["meaning"]["oneOf"]
+                 for w in m["properties"]["what"].get("enum", [m["properties"]["what"].get("const")])]
+        self.assertEqual(known_after(head + '"functions": [{"match": "f", "does": [{"what": "@"}]}]}'), sorted(whats))
+        hows = head + '"layouts": [{"name": "n", "accessor": "a", "how": "@"}]}'
+        self.assertEqual(known_after(hows), sorted(defs["layout"]["properties"]["how"]["enum"]))
+
+
+def known_after(text):
+    """What the program says there are, of a recipe with a mistake."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+        f.write(text)
+        f.flush()
+        done = subprocess.run([lib.TOOL, "recipes", "check", f.name], capture_output=True, text=True, check=False)
+    there = re.search(r"\(there are: (.*)\)$", done.stderr.strip())
+    return sorted(there[1].split(", ")) if there else done.stderr
 
 
 class Verb(lib.Case):
