@@ -94,6 +94,11 @@ size_t elf_file__read(const struct elf_file *f, uint64_t vaddr, void *to, size_t
 	return elf_file__pread(f, l->offset + (vaddr - l->vaddr), to, n);
 }
 
+uint64_t elf_file__size(const struct elf_file *f)
+{
+	return f->size;
+}
+
 const struct elf_ident *elf_file__ident(const struct elf_file *f)
 {
 	return &f->ident;

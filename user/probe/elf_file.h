@@ -22,6 +22,7 @@ struct elf_ident {
 int elf_file__open(int fd, const char *shown_as, struct elf_file **out, struct clika_error *err);
 void elf_file__close(struct elf_file *f);
 const struct elf_ident *elf_file__ident(const struct elf_file *f);
+uint64_t elf_file__size(const struct elf_file *f); /* bytes */
 
 /* vaddr <-> file offset by PT_LOAD; false when nothing of the file lies there. */
 bool elf_file__offset(const struct elf_file *f, uint64_t vaddr, uint64_t *offset);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "user/probe/files_internal.h"
+#include "user/probe/pick_cache.h"
 
 struct func_plan {
 	struct files *f;
@@ -20,6 +21,7 @@ struct func_plan {
 	int64_t *layouts;
 	bool *known;
 	struct func_kind **kinds; /* by rule */
+	struct pick_cache *cache; /* NULL = none */
 	uint32_t picked, refused;
 	int err;
 };
@@ -210,73 +212,116 @@ static struct func_kind *kind__of(struct func_plan *pl, const struct recipe_func
 	return k;
 }
 
-static int names__copy(struct func_probe *fp, const struct recipe_pick *pick)
+/* Names of the rule, or the one that it has without any. */
+static int names__copy(struct func_probe *fp, const struct recipe_function *rule,
+		       const char *const *names)
 {
-	unsigned n = pick->rule->n_names;
-	const char *first = n ? pick->names[0] : NULL;
+	unsigned n = rule->n_names;
 
-	if (!first)
-		first = pick->func->demangled ? pick->func->demangled : pick->func->symbol;
-	fp->name = strdup(first);
+	fp->name = strdup(names[0]);
 	if (!fp->name)
 		return -ENOMEM;
-	if (n < 2 && !(n && pick->rule->names[0].ifs.n))
+	if (n < 2 && !(n && rule->names[0].ifs.n))
 		return 0;
 	fp->names = calloc(n, sizeof(*fp->names));
 	if (!fp->names)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++) {
-		fp->names[i] = strdup(pick->names[i]);
+		fp->names[i] = strdup(names[i]);
 		if (!fp->names[i])
 			return -ENOMEM;
 	}
 	return 0;
 }
 
+/* 0, or an error of memory. */
+static int plan_func(struct func_plan *pl, const struct recipe_function *rule,
+		     const struct func_kind *kind, const char *const *names,
+		     const struct func_sites *sites)
+{
+	struct func_probe *fp;
+	int ret;
+
+	if (map64__get(pl->entries, sites->entry))
+		return 0;
+	fp = func__new(pl);
+	if (!fp)
+		return -ENOMEM;
+	fp->kind = kind;
+	ret = names__copy(fp, rule, names);
+	if (!ret)
+		ret = func__sites(pl, fp, sites);
+	if (ret) {
+		for (unsigned i = 0; fp->names && i < rule->n_names; i++)
+			free(fp->names[i]);
+		free(fp->names);
+		free(fp->name);
+		return ret;
+	}
+	pl->f->n_funcs++;
+	pl->picked++;
+	return 0;
+}
+
 static int plan_pick(void *ctx, const struct recipe_pick *pick)
 {
 	struct func_plan *pl = ctx;
-	struct files *f = pl->f;
 	const struct elf_func *fu = pick->func;
+	const struct recipe_function *rule = pick->rule;
+	struct cached_pick found = { .rule = (uint32_t)(rule - pl->recipe->functions),
+				     .n_names = rule->n_names ? rule->n_names : 1,
+				     .vaddr = fu->vaddr,
+				     .size = fu->size };
 	struct clika_error err = { 0 };
 	__cleanup_free struct func_sites *sites = NULL;
 	struct func_kind *kind;
-	struct func_probe *fp;
 	int ret;
 
 	if (func__room(pl))
 		return 1;
-	kind = kind__of(pl, pick->rule);
+	kind = kind__of(pl, rule);
 	if (!kind)
 		return pl->err = -ENOMEM;
 	ret = func__find(pl, fu, !kind->returns, &sites, &err);
 	if (ret > 0) {
 		/* Of thousands some always are: counted where the recipe is told of. */
 		pl->refused++;
-		logger__log(f->o.log, LOG_DEBUG, "attach", "%s", err.msg);
+		logger__log(pl->f->o.log, LOG_DEBUG, "attach", "%s", err.msg);
 		return 0;
 	}
 	if (ret)
 		return pl->err = ret;
-	if (map64__get(pl->entries, sites->entry))
-		return 0;
-	fp = func__new(pl);
-	if (!fp)
+	found.names[0] = fu->demangled ? fu->demangled : fu->symbol;
+	for (unsigned i = 0; i < rule->n_names; i++)
+		found.names[i] = pick->names[i];
+	found.sites = sites;
+	if (pl->cache)
+		pick_cache__add(pl->cache, &found);
+	return pl->err = plan_func(pl, rule, kind, found.names, sites);
+}
+
+/* The same for a function that is known from an earlier time. */
+static int plan_cached(void *ctx, const struct cached_pick *p)
+{
+	struct func_plan *pl = ctx;
+	const struct recipe_function *rule = &pl->recipe->functions[p->rule];
+	__cleanup_free struct func_sites *sites = NULL;
+	struct elf_func fu = { .symbol = p->names[0], .vaddr = p->vaddr, .size = p->size };
+	struct func_kind *kind;
+
+	if (func__room(pl))
+		return 1;
+	kind = kind__of(pl, rule);
+	if (!kind)
 		return pl->err = -ENOMEM;
-	fp->kind = kind;
-	ret = names__copy(fp, pick);
-	if (!ret)
-		ret = func__sites(pl, fp, sites);
-	if (ret) {
-		for (unsigned i = 0; fp->names && i < pick->rule->n_names; i++)
-			free(fp->names[i]);
-		free(fp->names);
-		free(fp->name);
-		return pl->err = ret;
+	if (!p->sites) {
+		if (!elf_file__offset(pl->p->elf, fu.vaddr, &fu.offset) ||
+		    func__find(pl, &fu, !kind->returns, &sites, NULL)) {
+			pl->refused++;
+			return 0;
+		}
 	}
-	f->n_funcs++;
-	pl->picked++;
-	return 0;
+	return pl->err = plan_func(pl, rule, kind, p->names, p->sites ? p->sites : sites);
 }
 
 static bool rule__on(void *ctx, const struct recipe_function *fn)
@@ -301,6 +346,32 @@ static void tell_applied(struct func_plan *pl)
 	pl->f->o.told(pl->f->o.warn_ctx, line);
 }
 
+/* From the cache, else by searching the file. */
+static int pick_functions(struct func_plan *pl, uint64_t libraries, struct func_skips *skips,
+			  struct clika_error *err)
+{
+	uint64_t salt = hash__mix(libraries, pl->f->o.retprobe);
+	uint32_t refused = 0;
+	int ret = 0;
+
+	/* Kernels that take probes one by one have a limit that may cut the search short. */
+	if (attacher__has_multi(pl->f->o.attacher))
+		pl->cache = pick_cache__new(pl->p->elf, pl->recipe, rule__on, pl, salt);
+	if (pl->cache)
+		ret = pick_cache__load(pl->cache, plan_cached, pl, &refused, skips);
+	if (ret > 0)
+		pl->refused += refused;
+	if (!ret && !pl->err) {
+		ret = recipe__pick(pl->recipe, libraries, pl->p->elf, rule__on, plan_pick, pl, NULL,
+				   skips, err);
+		if (!ret && !pl->err && pl->cache)
+			pick_cache__save(pl->cache, pl->refused, skips);
+	}
+	pick_cache__free(pl->cache);
+	pl->cache = NULL;
+	return ret < 0 ? ret : 0;
+}
+
 static int plan_recipe(struct func_plan *pl, size_t at, uint64_t libraries,
 		       struct func_skips *skips, struct clika_error *err)
 {
@@ -317,8 +388,7 @@ static int plan_recipe(struct func_plan *pl, size_t at, uint64_t libraries,
 	if (pl->layouts && pl->known && pl->kinds) {
 		files__layouts(pl->f, r, libraries, pl->p, pl->layouts, pl->known);
 		pl->tables_bad = !files__tables_confirmed(pl->f, r, libraries, pl->p);
-		ret = recipe__pick(r, libraries, pl->p->elf, rule__on, plan_pick, pl, NULL, &some,
-				   err);
+		ret = pick_functions(pl, libraries, &some, err);
 	}
 	free(pl->layouts);
 	free(pl->known);

@@ -227,6 +227,7 @@ struct recipe_table {
 
 struct recipe {
 	char *path; /* where it came from, "built in" text for those that are part of the program */
+	uint64_t hash; /* of its text */
 	char *name, *title, *versions, *records, *category;
 	bool automatic; /* applied when a file matches; else only when named */
 	struct recipe_library *libraries;

@@ -348,8 +348,10 @@ int recipe__parse(const char *text, size_t len, const char *shown_as, struct rec
 	if (rc)
 		return rc;
 	r = calloc(1, sizeof(*r));
-	if (r)
+	if (r) {
 		r->path = strdup(shown_as);
+		r->hash = hash__bytes(text, len, 0);
+	}
 	rc = r && r->path ? parse_all(&j, r) : rj__no_memory(&j);
 	rj__close(&j);
 	if (rc) {
