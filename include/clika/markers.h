@@ -9,6 +9,7 @@
  *   CLIKA_TRANSPORT_OFF      markers compile to nothing (so they do where we have no probes)
  *   CLIKA_SOURCE             what stands for __FILE__ in the literals
  *   CLIKA_TLS_MODEL          "initial-exec" for a shared object that is never dlopen'ed
+ *   CLIKA_NO_TSC             every time is a clock_gettime(), also on x86-64
  */
 #ifndef CLIKA_MARKERS_ABI_H
 #define CLIKA_MARKERS_ABI_H
@@ -254,7 +255,7 @@ struct clika__timespec {
 };
 extern int clika__clock_gettime(int clock, void *ts) __asm__("clock_gettime");
 
-CLIKA__INLINE uint64_t clika__now(void)
+CLIKA__INLINE uint64_t clika__clock(void)
 {
 	struct clika__timespec ts = { 0, 0 };
 
@@ -393,6 +394,8 @@ extern void clika_batch_v1(struct clika_buffer *buffer, uint64_t from, uint64_t 
 
 #define CLIKA__KEY_CLOSED 0xffffffffu
 #define CLIKA__DATA_OFFSET 4096u
+/* the thread's last time: a word of the buffer that is ours */
+#define CLIKA__LAST_OFFSET 4088u
 #define CLIKA__SHORT_REC 24u /* a span, a begin and an end without arguments */
 #define CLIKA__FENCE() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
@@ -459,6 +462,249 @@ CLIKA__INLINE long clika__syscall(long nr, long a, long b, long c, long d, long 
 			 : "memory");
 	return x0;
 }
+#endif
+
+/* ---- the clock of the batched transport ---- */
+
+#if defined(__x86_64__) && !defined(CLIKA_NO_TSC)
+
+/*
+ * Half of a span's cost would be its two readings of CLOCK_BOOTTIME. The processor's counter
+ * takes half as long to read, and for some 50 microseconds (CLIKA__TICKS) after a real reading
+ * it tells the time as well. All threads of an object share one reading, so they agree among
+ * themselves. Each new one is compared with what the counter told; once it was wrong, or where
+ * the counter is not known to be steady, every time is a real reading.
+ *
+ * The group is apart from the others: files with and without CLIKA_NO_TSC may meet in an object.
+ */
+struct clika_clock {
+	uint64_t tsc;  /* the counter at the last real reading; CLIKA__NEVER while that changes */
+	uint64_t ns;   /* the time then */
+	uint64_t rate; /* ns a tick, with 32 bits of fraction; 0 = real readings only */
+	uint64_t old_tsc, old_ns; /* an earlier reading, which the rate is taken from */
+	uint32_t lock;
+	uint32_t state; /* enum clika__clock_state */
+	uint32_t quick; /* ticks that a reading takes at best; longer ones tell less */
+};
+
+enum clika__clock_state { CLIKA__UNKNOWN = 0, CLIKA__WARMING, CLIKA__STEADY, CLIKA__REFUSED };
+
+#define CLIKA__NEVER (1ull << 63)
+#define CLIKA__TICKS (1u << 17)      /* how long one reading is good for */
+#define CLIKA__RATE_TICKS (1u << 23) /* between the two readings that make a rate */
+#define CLIKA__SLACK_TICKS 16u       /* over the best that a reading may take */
+#define CLIKA__ROUGH_TICKS 1000u     /* where none takes less nothing is gained */
+#define CLIKA__WRONG_NS 250u
+
+/* clang-format off */
+__asm__(".ifndef clika_clock_v1\n"
+	".pushsection .bss.clika_clock_v1,\"awG\",@nobits,clika_clock_v1,comdat\n"
+	".balign 64\n"
+	CLIKA__DATA("clika_clock_v1", "@object")
+	".zero 64\n"
+	".size clika_clock_v1, 64\n"
+	".popsection\n"
+	".endif\n");
+/* clang-format on */
+
+CLIKA__ASSERT(sizeof(struct clika_clock) <= 64);
+
+extern struct clika_clock clika_clock_v1 CLIKA__HIDDEN;
+
+CLIKA__INLINE uint64_t clika__tsc(void)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");
+	return (uint64_t)high << 32 | low;
+}
+
+/* Does the counter run at one speed whatever the processor does? */
+CLIKA__INLINE int clika__tsc_invariant(void)
+{
+	uint32_t a = 0x80000000u, b, c = 0, d;
+
+	__asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	if (a < 0x80000007u)
+		return 0;
+	a = 0x80000007u;
+	c = 0;
+	__asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	return (int)(d >> 8 & 1);
+}
+
+/* No other thread sees half of it: what it took from before does not have the same tsc after. */
+CLIKA__INLINE void clika__clock_set(struct clika_clock *c, uint64_t tsc, uint64_t ns, uint64_t rate)
+{
+	__atomic_store_n(&c->tsc, CLIKA__NEVER, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->ns, ns, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->rate, rate, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->tsc, tsc, __ATOMIC_RELEASE);
+}
+
+CLIKA__INLINE void clika__clock_refuse(struct clika_clock *c)
+{
+	__atomic_store_n(&c->rate, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->state, CLIKA__REFUSED, __ATOMIC_RELAXED);
+}
+
+/* The first reading of two that make the rate. */
+CLIKA__INLINE void clika__clock_mark(struct clika_clock *c, uint64_t tsc, uint64_t ns)
+{
+	__atomic_store_n(&c->old_tsc, tsc, __ATOMIC_RELAXED);
+	c->old_ns = ns;
+}
+
+/*
+ * What to do with a real reading: @ns at @tsc. Returns the time to tell, which is later than any
+ * that was told from the reading before.
+ */
+CLIKA__FUNC uint64_t clika__clock_take(struct clika_clock *c, uint64_t tsc, uint64_t ns)
+{
+	uint64_t rate = c->rate, since = tsc - c->old_tsc, elapsed = ns - c->old_ns, fresh = 0;
+	uint64_t ticks, told, wrong;
+
+	/* Too far apart to divide; or the counter was set back. */
+	if (since >> 62 || elapsed >> 31) {
+		clika__clock_mark(c, tsc, ns);
+	} else if (since >= CLIKA__RATE_TICKS) {
+		fresh = (elapsed << 32) / since;
+		clika__clock_mark(c, tsc, ns);
+	}
+	if (c->state == CLIKA__WARMING) {
+		if (fresh >> 36) /* less than 64 MHz is no such counter */
+			clika__clock_refuse(c);
+		else if (fresh) {
+			__atomic_store_n(&c->state, CLIKA__STEADY, __ATOMIC_RELAXED);
+			clika__clock_set(c, tsc, ns, fresh);
+		}
+		return ns;
+	}
+	ticks = tsc - c->tsc;
+	if (ticks < CLIKA__TICKS) /* another thread was faster */
+		return ns;
+	if (ticks >> 63) {
+		/* Set back; or only another processor's reading, just before. */
+		if (c->tsc - tsc > CLIKA__TICKS)
+			clika__clock_refuse(c);
+		return ns;
+	}
+	if (ticks < 64 * CLIKA__TICKS) {
+		told = c->ns + (ticks * rate >> 32);
+		wrong = told > ns ? told - ns : ns - told;
+		/* Or it is the clock that is being set right. */
+		if (wrong > CLIKA__WRONG_NS + ticks / 2048) {
+			clika__clock_refuse(c);
+			return ns;
+		}
+	}
+	/* Not where the machine slept in between: the time went on, the counter perhaps not. */
+	if (fresh > rate - (rate >> 9) && fresh < rate + (rate >> 9))
+		rate = fresh;
+	told = c->ns + (CLIKA__TICKS * c->rate >> 32);
+	if (told > ns)
+		ns = told;
+	clika__clock_set(c, tsc, ns, rate);
+	return ns;
+}
+
+/* Is a reading that took @ticks one of the better ones? Each that is not lowers what is asked. */
+CLIKA__INLINE int clika__clock_quick(struct clika_clock *c, uint64_t ticks)
+{
+	if (ticks <= c->quick + CLIKA__SLACK_TICKS) {
+		if (ticks < c->quick)
+			c->quick = (uint32_t)ticks;
+		return 1;
+	}
+	c->quick += c->quick / 32 + 1;
+	if (c->quick > CLIKA__ROUGH_TICKS)
+		clika__clock_refuse(c);
+	return 0;
+}
+
+/* The counter alone does not tell: a real reading. A signal handler may have interrupted one. */
+CLIKA__FUNC uint64_t clika__now_slow(void)
+{
+	struct clika_clock *c = &clika_clock_v1;
+	uint32_t state = __atomic_load_n(&c->state, __ATOMIC_RELAXED);
+	uint64_t ns, before, after;
+
+	if (state == CLIKA__REFUSED ||
+	    (state == CLIKA__WARMING &&
+	     clika__tsc() - __atomic_load_n(&c->old_tsc, __ATOMIC_RELAXED) < CLIKA__RATE_TICKS) ||
+	    __atomic_exchange_n(&c->lock, 1, __ATOMIC_ACQUIRE))
+		return clika__clock();
+	before = clika__tsc();
+	ns = clika__clock();
+	after = clika__tsc();
+	if (c->state == CLIKA__UNKNOWN) {
+		if (clika__tsc_invariant()) {
+			c->quick = CLIKA__SLACK_TICKS;
+			clika__clock_mark(c, before, ns);
+			__atomic_store_n(&c->state, CLIKA__WARMING, __ATOMIC_RELAXED);
+		} else {
+			clika__clock_refuse(c);
+		}
+	} else if (c->state != CLIKA__REFUSED && clika__clock_quick(c, after - before)) {
+		ns = clika__clock_take(c, before + (after - before) / 2, ns);
+	}
+	__atomic_store_n(&c->lock, 0, __ATOMIC_RELEASE);
+	return ns;
+}
+
+/* Start or end of a span. What the processor has still in flight may count to either side. */
+CLIKA__INLINE uint64_t clika__now(void)
+{
+	struct clika_clock *c = &clika_clock_v1;
+	uint64_t tsc = __atomic_load_n(&c->tsc, __ATOMIC_ACQUIRE);
+	uint64_t ns = __atomic_load_n(&c->ns, __ATOMIC_ACQUIRE);
+	uint64_t rate = __atomic_load_n(&c->rate, __ATOMIC_ACQUIRE), ticks;
+
+	if (CLIKA__UNLIKELY(!rate))
+		return clika__now_slow();
+	ticks = clika__tsc() - tsc;
+	if (CLIKA__UNLIKELY(ticks >= CLIKA__TICKS ||
+			    __atomic_load_n(&c->tsc, __ATOMIC_RELAXED) != tsc))
+		return clika__now_slow();
+	return ns + (ticks * rate >> 32);
+}
+
+/* Not before anything that this thread has seen of others: what is tied across threads. */
+CLIKA__INLINE uint64_t clika__now_after(void)
+{
+	__asm__ volatile("lfence" : : : "memory");
+	return clika__now();
+}
+
+/* A thread's own times never step back, however they were read. @b is locked. */
+CLIKA__INLINE uint64_t clika__in_order(struct clika_buffer *b, uint64_t now)
+{
+	uint64_t *last = (uint64_t *)((char *)b + CLIKA__LAST_OFFSET);
+
+	if (CLIKA__UNLIKELY(now < *last))
+		now = *last;
+	*last = now;
+	return now;
+}
+
+#else /* the kernel's clock */
+
+CLIKA__INLINE uint64_t clika__now(void)
+{
+	return clika__clock();
+}
+
+CLIKA__INLINE uint64_t clika__now_after(void)
+{
+	return clika__clock();
+}
+
+CLIKA__INLINE uint64_t clika__in_order(struct clika_buffer *b, uint64_t now)
+{
+	(void)b;
+	return now;
+}
+
 #endif
 
 CLIKA__INLINE uint32_t clika__id(long nr)
@@ -691,7 +937,7 @@ CLIKA__FUNC struct clika_buffer *clika__make(void)
 	b->object = (uint64_t)&clika_object_v1;
 	b->pid = pid;
 	b->tid = clika__id(CLIKA__GETTID);
-	b->born = clika__now();
+	b->born = clika__clock();
 	b->depth = b->announced = 0;
 	b->limit = CLIKA_HALF_BYTES;
 	for (i = 0; i < sizeof(b->thread_name); i++)
@@ -895,7 +1141,7 @@ CLIKA__FUNC clika_token clika__span_begin_x(const char *literal, const char *nam
 		return 0;
 	}
 	clika__announce(b);
-	start = clika__now();
+	start = clika__in_order(b, clika__now());
 	words[0] = d;
 	clika__write(b, &s, CLIKA_REC_BEGIN, start, 1, words);
 	clika__push(b, start, s.literal);
@@ -925,7 +1171,7 @@ CLIKA__FUNC clika_token clika__span_begin(const char *literal)
 		clika__unlock(b);
 		return 0;
 	}
-	start = clika__now();
+	start = clika__in_order(b, clika__now());
 	b->limit -= CLIKA__SHORT_REC;
 	clika__push(b, start, (int32_t)name);
 	clika__unlock(b);
@@ -949,7 +1195,7 @@ CLIKA__FUNC void clika__close(struct clika_buffer *b, uint32_t d, uint64_t now, 
 	}
 	clika__announce(b);
 	words[0] = d;
-	clika__write(b, &s, CLIKA_REC_END, now, 1, words);
+	clika__write(b, &s, CLIKA_REC_END, clika__in_order(b, now), 1, words);
 	b->announced = d;
 	__atomic_store_n(&b->depth, d, __ATOMIC_RELEASE);
 	clika__unlock(b);
@@ -988,7 +1234,7 @@ CLIKA__FUNC void clika__span_end(clika_token token)
 	p = clika__at(b);
 	p[0] = clika__header(CLIKA__SHORT_REC, CLIKA_REC_SPAN, 0, b->open[d].name);
 	p[1] = b->open[d].start;
-	p[2] = now;
+	p[2] = clika__in_order(b, now);
 	clika__publish(b, CLIKA__SHORT_REC);
 	b->limit += CLIKA__SHORT_REC;
 	__atomic_store_n(&b->depth, d, __ATOMIC_RELEASE);
@@ -1008,7 +1254,7 @@ CLIKA__FUNC void clika__span_end_x(clika_token token, uint32_t nargs, const stru
 CLIKA__FUNC void clika__emit(uint32_t kind, const char *literal, const char *name, uint64_t w0,
 			     uint64_t w1, uint64_t w2, uint32_t nargs, const struct clika_arg *args)
 {
-	uint64_t words[3], now = clika__now();
+	uint64_t words[3], now = clika__now_after();
 	uint32_t fixed = kind >> 8;
 	struct clika__shape s;
 	struct clika_buffer *b;
@@ -1022,7 +1268,7 @@ CLIKA__FUNC void clika__emit(uint32_t kind, const char *literal, const char *nam
 		b = clika__room(b, s.bytes);
 	if (!b)
 		return;
-	clika__write(b, &s, kind & 0xff, now, fixed, words);
+	clika__write(b, &s, kind & 0xff, clika__in_order(b, now), fixed, words);
 	clika__unlock(b);
 }
 
@@ -1042,14 +1288,15 @@ CLIKA__FUNC void clika__span_complete(const char *literal, const char *name, uin
 		b = clika__room(b, s.bytes + (nargs ? CLIKA__SHORT_REC : 0));
 	if (!b)
 		return;
-	words[0] = now < start ? start : now;
+	now = clika__in_order(b, now);
+	now = now < start ? start : now;
+	words[0] = now;
 	if (!nargs) {
 		clika__write(b, &s, CLIKA_REC_SPAN, start, 1, words);
 	} else if (b->depth < CLIKA_MAX_OPEN) {
 		clika__announce(b);
 		words[0] = b->depth;
 		clika__write(b, &s, CLIKA_REC_BEGIN, start, 1, words);
-		now = now < start ? start : now;
 		s.bytes = CLIKA__SHORT_REC;
 		s.name = CLIKA__NO_TEXT;
 		s.nargs = 0;
@@ -1433,7 +1680,7 @@ CLIKA__FUNC void clika__span_complete(const char *literal, const char *name, uin
 				      uint32_t nargs, const struct clika_arg *args)
 {
 	struct clika_arg all[CLIKA_MAX_ARGS];
-	uint64_t now = clika__now();
+	uint64_t now = clika__clock();
 	uint32_t n;
 
 	if (!start)
@@ -1448,6 +1695,16 @@ CLIKA__FUNC void clika__span_complete(const char *literal, const char *name, uin
 		n++;
 	}
 	clika__emit(CLIKA_REC_INSTANT, literal, name, 0, 0, 0, n, all);
+}
+
+CLIKA__INLINE uint64_t clika__now(void)
+{
+	return clika__clock();
+}
+
+CLIKA__INLINE uint64_t clika__now_after(void)
+{
+	return clika__clock();
 }
 
 CLIKA__INLINE void clika__flush(void)
@@ -1465,6 +1722,11 @@ CLIKA__INLINE void clika__flush(void)
 #define CLIKA_ENABLED() 0
 
 CLIKA__INLINE uint64_t clika__now(void)
+{
+	return 0;
+}
+
+CLIKA__INLINE uint64_t clika__now_after(void)
 {
 	return 0;
 }
@@ -1698,7 +1960,7 @@ class clika_scope
 	clika__arg(CLIKA_ARG_F64, 8, CLIKA__KEY(key), clika__bits(CLIKA__CAST(double, v)))
 #define CLIKA_STR(key, s) clika__arg_str(CLIKA__KEY(key), s)
 
-#define CLIKA_NOW() clika__now() /* CLOCK_BOOTTIME, ns */
+#define CLIKA_NOW() clika__now_after() /* CLOCK_BOOTTIME, ns, as the markers tell it */
 /* Start of a span that CLIKA_SPAN_COMPLETE() may tell later; 0, which tells none, if disabled */
 #define CLIKA_START() (CLIKA_ENABLED() ? clika__now() : CLIKA__CAST(uint64_t, 0))
 #define CLIKA_FLUSH() clika__flush()

@@ -111,7 +111,7 @@ clika_token record__span_begin(const char *name, uint32_t len, uint32_t nargs,
 		return 0;
 	}
 	clika__announce(b);
-	start = clika__now();
+	start = clika__in_order(b, clika__now());
 	r.words[0] = d;
 	write_record(b, &r, &p, start);
 	clika__push(b, start, 0);
@@ -140,7 +140,7 @@ static void emit_at(const struct record *r, uint64_t ts)
 
 void record__emit(const struct record *r)
 {
-	emit_at(r, clika__now());
+	emit_at(r, clika__now_after());
 }
 
 void record__span(const char *name, uint32_t len, uint64_t begin, uint64_t end)

@@ -165,6 +165,10 @@ for cc in gcc clang; do
 	name="$cc both transports in one object"
 	step $c -O2 $base -DCLIKA_TRANSPORT_SIMPLE -DPART=part_c "$here/part.c" -c -o c.o &&
 		batched "$name" "$c -O2" "" c.o
+	batched "$cc kernel's clock" "$c -O2 -DCLIKA_NO_TSC" ""
+	name="$cc both clocks in one object"
+	step $c -O2 $base -DCLIKA_NO_TSC -DPART=part_c "$here/part.c" -c -o c.o &&
+		batched "$name" "$c -O2" "" c.o
 	for opt in $opts; do
 		exceptions "$cc exceptions $opt" "$(compiler_of $cc c++ | cut -d' ' -f1) $opt" ""
 	done
@@ -226,6 +230,7 @@ for cc in gcc clang "aarch64-linux-gnu-gcc" "clang --target=aarch64-linux-gnu"; 
 				-DCLIKA_TRANSPORT_$d -Wold-style-cast "$here/every_macro.c"
 		done
 	done
+	compiles "$cc kernel's clock" $cc -std=c11 $strict -DCLIKA_NO_TSC "$here/every_macro.c"
 	name="$cc header alone"
 	echo '#include <clika/markers.h>' >alone.c
 	compiles "$name" $cc -std=c11 $strict alone.c
