@@ -204,16 +204,16 @@ static void what_is_known_of_odd_spans_is_told(void **state)
 	rec__open_span(w->b, w->main, 1000, 0, "left open");
 	rec__span(w->b, w->main, 1100, 100, "attached late")->flags = EVS_NO_BEGIN;
 	rec__span(w->b, w->main, 1300, 50, "secret")->flags = EVS_REDACTED;
-	rec__span(w->b, w->worker, 1000, 100, "a");
+	rec__span(w->b, w->worker, 1000, 300, "a");
 	rec__stream(w->b, 1);
-	rec__span(w->b, w->worker, 1050, 100, "b");
+	rec__span(w->b, w->worker, 1150, 400, "b");
 	rec__span(w->b, w->worker, 1400, 100, "last");
 	assert_shows(w->b,
 		     "slice 100@1100/100 1000 +500 d0 - left%20open {clika_unfinished=btrue}\n"
 		     "slice 100@1100/100 1100 +100 d1 - attached%20late {clika_no_begin=btrue}\n"
 		     "slice 100@1100/100 1300 +50 d1 - secret {clika_redacted=btrue}\n"
-		     "slice 100@1100/101 1000 +100 d0 - a {}\n"
-		     "slice 100@1100/101 1050 +50 d1 - b {clika_clipped=btrue}\n"
+		     "slice 100@1100/101 1000 +300 d0 - a {}\n"
+		     "slice 100@1100/101 1150 +150 d1 - b {clika_clipped=btrue}\n"
 		     "slice 100@1100/101 1400 +100 d0 - last {}");
 }
 

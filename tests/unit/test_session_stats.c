@@ -274,8 +274,8 @@ static void what_is_wrong_with_the_recording_is_a_warning_with_numbers(void **st
 	struct count_info n = { .emitted = 1000, .recorded = 990, .lost = 10 };
 	struct world *w = *state;
 
-	rec__span(w->b, w->main, 1000, 100, "parent");
-	rec__span(w->b, w->main, 1050, 100, "crosses");
+	rec__span(w->b, w->main, 1000, 400, "parent");
+	rec__span(w->b, w->main, 1200, 400, "crosses");
 	rec__open_span(w->b, w->main, 2000, 0, "open");
 	rec__event(w->b, w->main, EV_ASYNC_END, 3000, "copy")->id = 4;
 	rec__counts(w->b, &n);

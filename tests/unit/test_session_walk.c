@@ -136,6 +136,88 @@ static void cuts_a_child_that_outlives_its_parent(void **state)
 	session__free(s);
 }
 
+/* Two sources of one thread: what lies around is told a little late by the other one's clock. */
+static void clocks_of_two_sources_do_not_change_who_is_the_parent(void **state)
+{
+	struct world *w = *state;
+
+	rec__stream(w->b, 1);
+	rec__span(w->b, w->main, 1000, 3000, "inner");
+	rec__span(w->b, w->main, 5000, 500, "alone");
+	rec__stream(w->b, 2);
+	rec__span(w->b, w->main, 1040, 3900, "outer");
+	rec__open_span(w->b, w->main, 5101, 6000, "later");
+	rec__layout(w->b, 1, 0);
+	assert_walk(rec__open(w->b), NULL,
+		    "1000 main > outer +3940\n"
+		    "1000 main > inner +3000 in outer\n"
+		    "4000 main < inner self 3000\n"
+		    "4940 main < outer self 940\n"
+		    "5000 main > alone +500\n"
+		    "5101 main > later +399 in alone clipped\n"
+		    "5500 main < later self 399\n"
+		    "5500 main < alone self 101\n");
+}
+
+static void child_that_ends_just_after_its_parent_is_not_called_clipped(void **state)
+{
+	struct world *w = *state;
+
+	rec__stream(w->b, 1);
+	rec__span(w->b, w->main, 1000, 1000, "function");
+	rec__stream(w->b, 2);
+	rec__span(w->b, w->main, 1500, 560, "marker");
+	assert_walk(rec__open(w->b), NULL,
+		    "1000 main > function +1000\n"
+		    "1500 main > marker +500 in function\n"
+		    "2000 main < marker self 500\n"
+		    "2000 main < function self 500\n");
+}
+
+static void span_that_begins_just_before_the_last_one_ends_follows_it(void **state)
+{
+	struct world *w = *state;
+
+	rec__stream(w->b, 1);
+	rec__span(w->b, w->main, 1000, 1000, "first");
+	rec__stream(w->b, 2);
+	rec__span(w->b, w->main, 1970, 1000, "second");
+	rec__span(w->b, w->main, 1990, 500, "in it");
+	rec__event(w->b, w->main, EV_INSTANT, 1995, "point");
+	rec__span(w->b, w->main, 2600, 100, "in it, too");
+	assert_walk(rec__open(w->b), NULL,
+		    "1000 main > first +1000\n"
+		    "2000 main < first self 1000\n"
+		    "2000 main > second +970\n"
+		    "2000 main > in it +490 in second\n"
+		    "2000 main . instant point\n"
+		    "2490 main < in it self 490\n"
+		    "2600 main > in it, too +100 in second\n"
+		    "2700 main < in it, too self 100\n"
+		    "2970 main < second self 380\n");
+}
+
+static void short_spans_side_by_side_stay_so(void **state)
+{
+	struct world *w = *state;
+
+	rec__stream(w->b, 1);
+	rec__span(w->b, w->main, 1000, 20, "a");
+	rec__span(w->b, w->main, 1060, 20, "b");
+	rec__stream(w->b, 2);
+	rec__span(w->b, w->main, 1030, 20, "c");
+	rec__span(w->b, w->main, 1090, 900, "d");
+	assert_walk(rec__open(w->b), NULL,
+		    "1000 main > a +20\n"
+		    "1020 main < a self 20\n"
+		    "1030 main > c +20\n"
+		    "1050 main < c self 20\n"
+		    "1060 main > b +20\n"
+		    "1080 main < b self 20\n"
+		    "1090 main > d +900\n"
+		    "1990 main < d self 900\n");
+}
+
 static void announced_span_gets_the_end_and_arguments_of_a_later_block(void **state)
 {
 	struct world *w = *state;
@@ -424,6 +506,10 @@ int main(void)
 		TEST(cuts_a_child_that_outlives_its_parent),
 		TEST(announced_span_gets_the_end_and_arguments_of_a_later_block),
 		TEST(span_without_an_end_closes_with_its_thread_or_the_recording),
+		TEST(clocks_of_two_sources_do_not_change_who_is_the_parent),
+		TEST(child_that_ends_just_after_its_parent_is_not_called_clipped),
+		TEST(span_that_begins_just_before_the_last_one_ends_follows_it),
+		TEST(short_spans_side_by_side_stay_so),
 		TEST(unfinished_child_is_left_with_its_parent_and_not_called_clipped),
 		TEST(keeps_the_flag_of_spans_that_ran_before_the_attach),
 		TEST(rejects_and_counts_times_outside_the_recording),

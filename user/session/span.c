@@ -91,14 +91,16 @@ static int node__keep_args(struct span_node *n, const struct event *ev, const st
 static void node__nest(struct span_node *n, const struct span_node *up)
 {
 	struct event *ev = &n->pub.ev;
+	uint64_t beyond;
 
 	n->end = ev->ts + ev->dur;
 	if (!up || n->end <= up->end)
 		return;
+	beyond = n->end - up->end;
 	n->end = up->end;
 	ev->dur = n->end - ev->ts;
 	/* One without an end was left, at the latest, when its parent was: nothing is lost. */
-	if (!(ev->flags & EVS_UNFINISHED))
+	if (!(ev->flags & EVS_UNFINISHED) && beyond > CLOCK_SLACK_NS)
 		ev->flags |= EVS_CLIPPED;
 }
 

@@ -60,6 +60,12 @@ static void streams__sift(struct walk *w, struct walk_track *wt, size_t i)
 	wt->heap[i] = c;
 }
 
+static void streams__sort(struct walk *w, struct walk_track *wt)
+{
+	for (size_t i = wt->n_streams / 2; i-- > 0;)
+		streams__sift(w, wt, i);
+}
+
 /* When nothing closed it: the death of its thread or process did, or the recording's end. */
 static uint64_t left_open_until(const struct walk *w, const struct track *t, uint64_t start)
 {
@@ -122,8 +128,19 @@ static bool cursor__rest(struct walk *w, struct stream_cursor *c)
 	c->reading = NULL;
 	if (c->next_block == NO_BLOCK)
 		return false;
+	/* Early enough for streams__settle() to see it. */
 	c->ts = recording__block(w->s->r, c->next_block)->first_ts;
+	c->ts -= c->ts < CLOCK_SLACK_NS ? c->ts : CLOCK_SLACK_NS;
 	return true;
+}
+
+/* Later than it was told; the end stays. */
+static void event__begin_at(struct event *ev, uint64_t ts)
+{
+	uint64_t by = ts - ev->ts;
+
+	ev->ts = ts;
+	ev->dur -= ev->dur < by ? ev->dur : by;
 }
 
 /* 1: the cursor holds the next event or rests in front of the next block, 0: it is over. */
@@ -149,7 +166,10 @@ static int cursor__next(struct walk *w, const struct track *t, struct stream_cur
 			s->counts.bad_times++;
 			continue;
 		}
-		c->ts = c->last_ts = ev->ts;
+		c->last_ts = ev->ts;
+		if (ev->ts < c->floor)
+			event__begin_at(ev, c->floor);
+		c->ts = ev->ts;
 		return 1;
 	}
 	return cursor__rest(w, c);
@@ -224,7 +244,7 @@ static void walk__open_streams(struct walk *w)
 	const struct session *s = w->s;
 	struct stream_cursor *c;
 	struct walk_track *wt;
-	size_t i, j;
+	size_t i;
 
 	for (i = 0; i < s->n_chains; i++) { /* sorted by track */
 		wt = &w->tracks[s->chains[i].track];
@@ -238,8 +258,7 @@ static void walk__open_streams(struct walk *w)
 	}
 	for (i = 0; i < s->n_tracks; i++) {
 		wt = &w->tracks[i];
-		for (j = wt->n_streams / 2; j-- > 0;)
-			streams__sift(w, wt, j);
+		streams__sort(w, wt);
 		if (track__plan(wt))
 			w->heap[w->n_heap++] = wt;
 	}
@@ -363,6 +382,45 @@ static int dispatch(struct walk *w, struct walk_track *wt, const struct reading 
 	return 0; /* a kind of a later version: nothing here knows what it means */
 }
 
+/*
+ * The next span of a track may lie a little beside its place, because another source tells of the
+ * spans around it. One that begins just before the span before it ends, and lasts, comes after it;
+ * one that begins just before a span that outlasts it lies in that. True: something was moved.
+ */
+static bool streams__settle(struct walk_track *wt)
+{
+	struct event *x = &wt->heap[0]->reading->ev, *y;
+	uint64_t end = x->ts + x->dur, apart;
+	struct stream_cursor *c;
+	bool moved = false;
+	size_t i;
+
+	if (x->kind != EV_SPAN)
+		return false;
+	if (wt->top && wt->top->end > x->ts && wt->top->end - x->ts <= CLOCK_SLACK_NS &&
+	    end > wt->top->end && end - wt->top->end > CLOCK_SLACK_NS) {
+		c = wt->heap[0];
+		c->ts = c->floor = x->ts = wt->top->end;
+		x->dur = end - x->ts;
+		return true;
+	}
+	if (wt->n_streams < 2 || x->dur <= CLOCK_SLACK_NS)
+		return false;
+	for (i = 1; i < wt->n_streams; i++) {
+		c = wt->heap[i];
+		if (!c->reading || c->ts == x->ts || c->ts - x->ts > CLOCK_SLACK_NS)
+			continue;
+		y = &c->reading->ev;
+		if (y->kind != EV_SPAN || y->ts + y->dur <= end || end - y->ts <= CLOCK_SLACK_NS)
+			continue;
+		apart = y->ts - x->ts;
+		c->ts = y->ts = x->ts;
+		y->dur += apart;
+		moved = true;
+	}
+	return moved;
+}
+
 static int track__step(struct walk *w, struct walk_track *wt)
 {
 	struct stream_cursor *c = wt->heap[0];
@@ -370,6 +428,9 @@ static int track__step(struct walk *w, struct walk_track *wt)
 
 	if (wt->act == ACT_READ) {
 		got = cursor__read(w, wt->track, c);
+	} else if (streams__settle(wt)) {
+		streams__sort(w, wt);
+		return 0;
 	} else {
 		got = dispatch(w, wt, c->reading);
 		if (got)

@@ -13,6 +13,12 @@
 #define MAX_ALIVE (1u << 18)
 #define MAX_BLOCKS_ALIVE (1u << 20)
 
+/*
+ * What the clocks of two sources on one thread may differ by: each object makes its times for
+ * itself (docs/markers.md), and probes have the kernel's.
+ */
+#define CLOCK_SLACK_NS 100
+
 /* Masks of captures that reach work through cause, and over how many hops. */
 struct cause {
 	uint64_t mask;
@@ -49,6 +55,7 @@ struct reading {
 struct stream_cursor {
 	uint64_t ts;         /* of the next event; resting: not later than it */
 	uint64_t last_ts;    /* of the event before */
+	uint64_t floor;      /* nothing comes earlier: what was moved drags what lies in it along */
 	uint32_t next_block; /* behind the one that is read; NO_BLOCK: none */
 	uint32_t stream;
 	struct reading *reading; /* NULL: resting */
