@@ -21,7 +21,9 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
 import lib  # noqa: E402  (waiting for conditions, reading notes and recordings)
+import recipes  # noqa: E402
 
 OUT = os.path.join(lib.BUILD, "bench")
 ROUNDS = int(os.environ.get("CLIKA_BENCH_ROUNDS", "5"))
@@ -65,6 +67,7 @@ GOALS = {
     "python.start_capture_ms": ("ms", 50, "<=", "start_capture(), attached"),
     "python.first_capture_ms": ("ms", 500, "<=", "start_capture(), the first time: attaches"),
     "python.snapshot_100k_ms": ("ms", 150, "<=", "100,000 spans to Perfetto bytes, recording goes on"),
+    **recipes.GOALS,
 }
 
 
@@ -624,6 +627,10 @@ def python(bench, state):
         bench.absent(peer)
 
 
+def function_probes(bench, state):
+    recipes.measure(bench, compile_program, say)
+
+
 def report(bench):
     print(f"\n{'measured':<52}{'median':>14}  {'unit':<10} range")
     for what, value, unit, note in bench.rows:
@@ -659,12 +666,12 @@ def main():
         st = os.stat(lib.BUILD)
         os.chown(OUT, st.st_uid, st.st_gid)
     steps = {"costs": costs, "load": load, "overload": overload, "exports": exports,
-             "python": python}
+             "python": python, "recipes": function_probes}
     only = sys.argv[1:] or list(steps)
     bench, state = Bench(), {}
     try:
         for name, step in steps.items():
-            if name in only or name == "costs":
+            if name in only or (name == "costs" and only != ["recipes"]):
                 step(bench, state)
         all_met = report(bench)
     finally:

@@ -37,6 +37,7 @@ struct attacher {
 	} * links;
 	size_t n_links, cap_links;
 	uint32_t group; /* of the attachment made last */
+	size_t n_probes;
 	uint32_t level, self;
 	uint64_t self_start;
 };
@@ -429,6 +430,7 @@ int attacher__attach_some(struct attacher *a, enum probe_family family, int fd,
 		return error__set(err, ret, "cannot attach %zu probe%s: %s", n, n == 1 ? "" : "s",
 				  attacher__reason(ret));
 	}
+	a->n_probes += n;
 	return (int)(a->n_links - had);
 }
 
@@ -712,6 +714,7 @@ static int attacher__find_self(struct attacher *a, struct clika_error *err)
 void attacher__free(struct attacher *a, void (*progress)(void *ctx, size_t done, size_t total),
 		    void *ctx)
 {
+	uint64_t since;
 	size_t total;
 
 	if (!a)
@@ -719,11 +722,15 @@ void attacher__free(struct attacher *a, void (*progress)(void *ctx, size_t done,
 	for (unsigned i = 0; i < a->n_hooks; i++)
 		bpf_link__destroy(a->hooks[i]);
 	total = a->n_links;
+	since = clock__boottime_ns();
 	while (a->n_links) {
 		close(a->links[--a->n_links].fd);
 		if (progress)
 			progress(ctx, total - a->n_links, total);
 	}
+	if (total)
+		logger__log(a->log, LOG_INFO, "attach", "%zu probes taken off in %.1f ms",
+			    a->n_probes, (double)(clock__boottime_ns() - since) / NSEC_PER_MSEC);
 	free(a->links);
 	for (unsigned i = 0; i < a->n_rings; i++)
 		if (a->ring_fds[i] >= 0)

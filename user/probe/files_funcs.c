@@ -484,6 +484,7 @@ static int attach_sites(struct files *f, struct probed_file *p, struct site_list
 			struct clika_error *err)
 {
 	struct refusals refused = { .f = f, .p = p };
+	uint64_t since;
 	size_t n = 0;
 	int ret = 0;
 
@@ -498,6 +499,7 @@ static int attach_sites(struct files *f, struct probed_file *p, struct site_list
 		for (size_t i = 0; i < n; i++)
 			l->sites[i].cookie |= switch_bits(p->func_switch, false);
 	}
+	since = clock__boottime_ns();
 	if (f->o.retprobe)
 		ret = attach_returns(f, p, l->sites, n, err);
 	if (ret >= 0)
@@ -505,6 +507,9 @@ static int attach_sites(struct files *f, struct probed_file *p, struct site_list
 					    f->o.only_pid, call__refused, &refused, err);
 	if (ret < 0)
 		return ret;
+	logger__log(f->o.log, LOG_INFO, "attach", "%zu functions of %s got their probes in %.1f ms",
+		    f->n_funcs - p->first_func, p->path,
+		    (double)(clock__boottime_ns() - since) / NSEC_PER_MSEC);
 	p->func_group = attacher__group(f->o.attacher);
 	p->func_sites = l->sites;
 	p->n_func_sites = n;

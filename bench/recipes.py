@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What function probes cost, and a real PyTorch server under its recipe. A part of run.py."""
+import http.client
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import statistics
+import subprocess
+import time
+
+import lib
+
+GOALS = {
+    "recipes.attach_3110_s": ("s", 0.3, "<=", "3,110 functions of a running PyTorch server: probes on"),
+    "recipes.detach_3110_s": ("s", 0.3, "<=", "the same: off"),
+    "recipes.minilm_throughput_kept": ("share", 0.85, ">=", "MiniLM server, every operator probed"),
+    "recipes.minilm_throughput_kept_budget": ("share", 0.95, ">=", "MiniLM server at the default budget"),
+    "recipes.hit_over_empty": ("ratio", 1.3, "<=", "a call's two hits : the same two with an empty program"),
+    "recipes.loader_cores_at_50k": ("cores", 0.25, "<=", "loader's share of a core at 50,000 events/s"),
+}
+ROUNDS = int(os.environ.get("CLIKA_BENCH_ROUNDS", "5"))
+SECONDS = 3.0      # of one measurement of the server
+SETTLE = 2.5       # until the budget has looked twice
+CALLS = 20_000
+TEXTS = ["A sentence of the length that people type.", "profilers tell where the time goes"]
+SERVER = os.path.join(lib.ROOT, "tests", "runtimes", "minilm_server.py")
+
+
+def median(values):
+    return statistics.median(values)
+
+
+class Recording:
+    """record on a process, with what it says of attaching and detaching."""
+
+    def __init__(self, bench, pid, *args):
+        self.out = os.path.join(bench.scratch, f"recipes-{time.monotonic_ns()}")
+        self.process = lib.Process(bench, [lib.TOOL, "record", "-v", "--no-export", "-p", str(pid), "-o", self.out,
+                                           *args])
+        self.process.err.wait(lambda l: l.startswith("Recording "), "the recording's begin", 120)
+
+    def stop(self):
+        self.process.signal(signal.SIGINT)
+        if self.process.wait(120):
+            raise AssertionError(self.process.err.text())
+        shutil.rmtree(self.out, True)
+        return self.process.err.text()
+
+
+# ---- what a hit costs ------------------------------------------------------------------------------------------
+
+
+class Calls(lib.Process):
+    def __init__(self, bench, path):
+        super().__init__(bench, [path], ready="ready ")
+
+    def ask(self, line, seconds=120):
+        self.send(line)
+        return float(self.expect(lambda l: re.match(r"-?\d", l), "a number", seconds))
+
+    def cost(self):
+        return median(self.ask(f"run {CALLS // 10}") for _ in range(9))
+
+
+def hits(bench, compile_program):
+    target = Calls(bench, compile_program("call_cost.c", "call_cost", libs=["-lbpf"]))
+    ours = ("--no-auto", "--budget", "off", "--probe", "*call_cost:work")
+    found = {"plain": [], "empty": [], "ours": []}
+    for _ in range(ROUNDS):
+        found["plain"].append(target.cost())
+        if target.ask("empty on"):
+            raise AssertionError("the empty program was refused")
+        found["empty"].append(target.cost())
+        target.ask("empty off")
+        recording = Recording(bench, target.pid, *ours)
+        found["ours"].append(target.cost())
+        recording.stop()
+    bench.row("a call with an empty program at both ends", median(found["empty"]), "ns")
+    bench.row("a call, recorded", median(found["ours"]), "ns")
+    bench.values["recipes.hit_over_empty"] = median(
+        (o - p) / (e - p) for p, e, o in zip(found["plain"], found["empty"], found["ours"]))
+    recording = Recording(bench, target.pid, *ours)
+    cpu, t0 = lib.cpu_seconds(recording.process.pid), time.monotonic()
+    calls = target.ask("pace 25000 5")
+    cpu, seconds = lib.cpu_seconds(recording.process.pid) - cpu, time.monotonic() - t0
+    recording.stop()
+    rate = 2 * calls / seconds
+    bench.row("events", rate, "1/s")
+    bench.values["recipes.loader_cores_at_50k"] = cpu / seconds * 50_000 / rate
+
+
+# ---- a PyTorch server -------------------------------------------------------------------------------------------
+
+
+def interpreter():
+    """A Python with PyTorch and the sentence model: what `make check-runtimes` installs."""
+    for folder in (os.environ.get("CLIKA_RUNTIMES"), os.path.join(lib.BUILD, "python", "runtimes", "env")):
+        path = folder and os.path.join(folder, "bin", "python")
+        if path and os.path.exists(path):
+            return path
+    return None
+
+
+class Server(lib.Process):
+    def __init__(self, bench, python):
+        super().__init__(bench, [python, SERVER])
+        line = self.expect(lambda l: l.startswith("ready "), "the server's port", 300)
+        self.client = http.client.HTTPConnection("127.0.0.1", int(line.split()[2]), timeout=120)
+
+    def post(self, path, body):
+        self.client.request("POST", path, json.dumps(body))
+        return json.loads(self.client.getresponse().read())
+
+    def rate(self):
+        """Requests a second of the server's own work."""
+        ns, end = [], time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            ns.append(self.post("/embed", {"texts": TEXTS})["ns"])
+        return 1e9 / median(ns)
+
+
+def line_of(text, what):
+    """Seconds and number of functions of the line "... N functions ... in T ms"."""
+    found = [(int(n), float(ms) / 1e3) for n, ms in re.findall(what, text)]
+    return max(found) if found else None
+
+
+def server(bench, say):
+    python = interpreter()
+    if not python:
+        bench.absent("PyTorch and a sentence model (make check-runtimes)")
+        return
+    target = Server(bench, python)
+    for _ in range(3):
+        target.rate()
+    rates = {"plain": [], "all": [], "budget": []}
+    attach, detach = [], []
+    for i in range(ROUNDS):
+        say(f"bench: a PyTorch server, round {i + 1} of {ROUNDS}")
+        rates["plain"].append(target.rate())
+        recording = Recording(bench, target.pid, "--budget", "off")
+        rates["all"].append(target.rate())
+        said = recording.stop()
+        on = line_of(said, r"attach: (\d+) functions .* got their probes in ([\d.]+) ms")
+        off = re.search(r"(\d+) probes taken off in ([\d.]+) ms", said)
+        attach.append(on[1] * 3110 / on[0])
+        detach.append(float(off[2]) / 1e3 * 3110 / on[0])
+        recording = Recording(bench, target.pid)
+        end = time.monotonic() + SETTLE
+        while time.monotonic() < end:
+            target.post("/embed", {"texts": TEXTS})
+        rates["budget"].append(target.rate())
+        recording.stop()
+    bench.row("PyTorch server, not recorded", median(rates["plain"]), "requests/s")
+    bench.row("PyTorch server, every operator", median(rates["all"]), "requests/s")
+    bench.row("PyTorch server, default budget", median(rates["budget"]), "requests/s")
+    n = 20
+    told = [target.post("/profile", {"texts": TEXTS, "requests": n})["ns"] / n for _ in range(3)]
+    bench.row("PyTorch server, torch.profiler on", 1e9 / median(told), "requests/s", "its own reading of the events included")
+    bpftrace(bench, target)
+    bench.values.update({
+        "recipes.attach_3110_s": median(attach),
+        "recipes.detach_3110_s": median(detach),
+        "recipes.minilm_throughput_kept": median(a / p for a, p in zip(rates["all"], rates["plain"])),
+        "recipes.minilm_throughput_kept_budget": median(b / p for b, p in zip(rates["budget"], rates["plain"])),
+    })
+
+
+def bpftrace(bench, target):
+    """The same functions counted by bpftrace, entries alone: it takes a link a probe."""
+    if not bench.has("bpftrace"):
+        return
+    library = next(m.split()[-1] for m in open(f"/proc/{target.pid}/maps") if "libtorch_cpu.so" in m)
+    env = {**os.environ, "BPFTRACE_MAX_PROBES": "8192"}
+    tracer = subprocess.Popen(["bpftrace", "-p", str(target.pid), "-e",
+                               f"uprobe:{library}:_ZN2at4_ops*4callE* {{ @[probe] = count(); }} BEGIN {{ printf(\"on\\n\"); }}"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
+    bench.addCleanup(tracer.wait)
+    bench.addCleanup(tracer.kill)
+    t0 = time.monotonic()
+    while time.monotonic() - t0 < 60 and tracer.poll() is None:
+        if select.select([tracer.stdout], [], [], 0.5)[0] and tracer.stdout.readline().strip() == "on":
+            bench.row("PyTorch server, bpftrace count() at entries", target.rate(), "requests/s",
+                      f"attached in {time.monotonic() - t0:.0f} s")
+            break
+    else:
+        bench.row("PyTorch server, bpftrace count() at entries", None, "requests/s",
+                  "ended by itself" if tracer.poll() is not None else "not attached after 60 s")
+    tracer.kill()
+
+
+def measure(bench, compile_program, say):
+    say("bench: function probes")
+    hits(bench, compile_program)
+    server(bench, say)
