@@ -38,7 +38,7 @@ struct func_kind {
 };
 
 struct func_probe {
-	char *name; /* demangled when mangled; by a recipe: its first name, "{arg}" in it stays */
+	char *name;   /* demangled when mangled; by a recipe: its first name, "{arg}" in it stays */
 	char **names; /* of rule->names, when there are several; else NULL */
 	const struct func_kind *kind; /* NULL = asked for by a pattern of the user's */
 	uint32_t file;
@@ -75,7 +75,7 @@ struct files_opts {
 	size_t n_usdts;
 	pid_t only_pid; /* links bound to this process; 0 = the process set in BPF decides */
 	bool retprobe;  /* calls end by return probes instead of return instructions */
-	unsigned max_single_funcs; /* functions at most where every probe costs a link */
+	unsigned max_single_funcs;     /* functions at most where every probe costs a link */
 	const struct recipes *recipes; /* NULL = none; must outlive it */
 	/* One line when a recipe applies to a file; may be NULL. */
 	void (*told)(void *ctx, const char *line);
