@@ -2,9 +2,10 @@
 /*
  * Drives an unmodified libonnxruntime through its public C API and says exactly what it called.
  *
- *   drive LIBRARY MODEL PROFILE-PREFIX        PROFILE-PREFIX "-": no profile of ONNX Runtime's own
+ *   drive LIBRARY MODEL PROFILE-PREFIX [wait]
  *
- * Prints "ready PID", then obeys lines on stdin, each answered by a JSON line: "run N" and "bind N" run the model
+ * PROFILE-PREFIX "-": no profile of ONNX Runtime's own; "wait": says "loaded PID" and waits for a line before it opens
+ * the model. Prints "ready PID", then obeys lines on stdin, each answered by a JSON line: "run N" and "bind N" run the model
  * N times (plainly, and by Run with a binding), "fail N" asks for an input that the model has not, "alloc N BYTES"
  * allocates and frees N blocks, "keep N BYTES" allocates N blocks and frees them at "drop"; "profile" ends the
  * profile and names its file; "quit" ends. The API is a table of functions whose order never changes, so this
@@ -283,8 +284,8 @@ int main(int argc, char **argv)
 	static struct model m;
 	char line[256];
 
-	if (argc != 4) {
-		fprintf(stderr, "usage: drive LIBRARY MODEL PROFILE-PREFIX\n");
+	if (argc != 4 && (argc != 5 || strcmp(argv[4], "wait"))) {
+		fprintf(stderr, "usage: drive LIBRARY MODEL PROFILE-PREFIX [wait]\n");
 		return 2;
 	}
 	void *lib = dlopen(argv[1], RTLD_NOW);
@@ -293,6 +294,12 @@ int main(int argc, char **argv)
 	if (!get_base) {
 		fprintf(stderr, "drive: %s\n", dlerror());
 		return 1;
+	}
+	if (argc == 5) {
+		printf("loaded %d\n", getpid());
+		fflush(stdout);
+		if (!fgets(line, sizeof(line), stdin))
+			return 1;
 	}
 	/* All functions used here are in version 11 and every later one. */
 	api = get_base()->get_api(11);
