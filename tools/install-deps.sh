@@ -58,6 +58,8 @@ test|py:ensurepip|python3-venv|writes that test's model
 test|sys:ensurepip|python3-venv|builds and tests the Python package
 test|glob:/usr/include/python3*/Python.h|python3-dev|builds the Python package
 test|sys:torch|python3-torch|PyTorch, recorded from Python
+test|hdr:vulkan/vulkan.h|libvulkan-dev|a program on Vulkan, recorded
+test|glob:/usr/share/vulkan/icd.d/lvp_icd*.json|mesa-vulkan-drivers|a Vulkan device on the processor
 fuzz|rt:fuzzer|libclang-rt-$clang_major-dev|make fuzz
 $arm64
 dev|cmd:clang-format|clang-format|make check-format
