@@ -335,10 +335,12 @@ check-consumers: deps-test
 	@$(MAKE) --no-print-directory all
 	@$(PYTHON) tools/run-tests.py --only consumers
 
-# The Python package on the newest PyTorch and ONNX Runtime: 5 GB from PyPI, then they stay in build/python.
+# The Python package, and recipes, on the newest PyTorch and ONNX Runtime: 6 GB from PyPI, then they stay in build/python.
+# CLIKA_RUNTIMES_PYTHON is the Python of another environment that has them, for the recipes.
 check-runtimes: deps-test
 	@$(MAKE) --no-print-directory all
 	@tools/python-tests.sh --runtimes
+	@CLIKA_RUNTIMES_PYTHON=$${CLIKA_RUNTIMES_PYTHON:-$$(tools/python-env.sh --runtimes)} $(PYTHON) tools/run-tests.py --only runtimes
 
 check-layers:
 	@tools/check-layers.sh

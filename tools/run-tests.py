@@ -20,10 +20,10 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SECONDS = {"e2e": 900, "markers": 900}
 GROUPS = ["static", "unit", "golden", "bpf", "markers", "e2e", "python", "asan"]
-SLOW_GROUPS = ["consumers"]  # only when named: what they set up takes minutes
+SLOW_GROUPS = ["consumers", "runtimes"]  # only when named: what they set up takes minutes
 # What sudo tells about its caller changes what the tool does; tests set it themselves.
 SUDO_VARIABLES = ["SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND"]
-KEPT_VARIABLES = ["CI", "CC", "CXX", "CLANG", "BPFTOOL"]
+KEPT_VARIABLES = ["CI", "CC", "CXX", "CLANG", "BPFTOOL", "CLIKA_RUNTIMES_PYTHON"]
 
 
 class Program:
@@ -81,6 +81,10 @@ def programs():
         name = os.path.basename(source)[:-3]
         yield Program("consumers", f"consumers/{name}", [sys.executable, "-m", "unittest", "-v", source], source,
                       kind="unittest", env={"PYTHONPATH": "tests/e2e:tests/consumers"})
+    for source in sorted(glob.glob("tests/runtimes/test_*.py")):
+        name = os.path.basename(source)[:-3]
+        yield Program("runtimes", f"runtimes/{name}", [sys.executable, "-m", "unittest", "-v", source], source,
+                      root=True, kind="unittest", env={"PYTHONPATH": "tests/e2e:tests/runtimes"})
     yield Program("python", "python", ["tools/python-tests.sh"], "tools/python-tests.sh", root=True, kind="script")
     for group in ("unit", "golden"):
         for source, name, path in built(group, "build/asan"):

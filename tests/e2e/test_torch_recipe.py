@@ -90,7 +90,7 @@ class TorchRecipeTest(lib.Case):
         self.assertNothingLost(result.info())
         trace = result.trace()
         self.assertNests([s for s in trace.spans if s.tid == target.pid])
-        thrown = [s for s in trace.spans if s.args.get("unfinished")]
+        thrown = [s for s in trace.spans if s.args.get("clika.unfinished")]
         # mm, add, linear with t, transpose, as_strided and addmm in it, cat
         self.assertEqual(collections.Counter(s.name for s in thrown),
                          {"aten::mm": 250, "aten::add": 250, "aten::linear": 250, "aten::addmm": 250, "aten::cat": 250})
