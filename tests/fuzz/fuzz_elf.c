@@ -79,6 +79,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (elf_file__open(fd, "fuzz", &file, &err) == 0) {
 		if (elf_file__clika(file, &note, &err) == 1)
 			elf_file__read(file, note.probe_vaddr, bytes, sizeof(bytes));
+		elf_file__soname(file);
+		elf_file__exports(file, "malloc");
+		elf_file__exports(file, "");
 		elf_file__usdts(file, on_site, NULL, &err);
 		elf_file__functions(file, "*a*", on_function, &left, NULL, &err);
 		left = 200;

@@ -214,6 +214,46 @@ static void many_stars_take_no_exponential_time(void **state)
 	alarm(0);
 }
 
+static void stars_take_as_little_as_they_can(void **state)
+{
+	static const struct {
+		const char *pattern, *text, *parts[4]; /* NULL: no more */
+	} v[] = {
+		{ "*", "abc", { "abc" } },
+		{ "a*", "a", { "" } },
+		{ "*::*", "a::b::c", { "a", "b::c" } },
+		{ "ns::*::*_x::*", "ns::a::b_x::c_x::d", { "a", "b", "c_x::d" } },
+		{ "*_*", "__", { "", "_" } },
+		{ "a*b*c", "abbc", { "", "b" } },
+		{ "a*?c", "abbc", { "b" } },
+		{ "*[0-9]*", "ab12", { "ab", "2" } },
+		{ "**", "ab", { "", "ab" } },
+		{ "x*y**", "xy", { "", "", "" } },
+		{ "*ab", "aab", { "a" } },
+		{ "plain", "plain", { NULL } },
+	};
+	struct text_part parts[4];
+	size_t i, k;
+
+	(void)state;
+	for (i = 0; i < ARRAY_SIZE(v); i++) {
+		if (!text__glob_parts(v[i].pattern, v[i].text, parts, ARRAY_SIZE(parts)))
+			fail_msg("'%s' does not match '%s'", v[i].pattern, v[i].text);
+		for (k = 0; k < ARRAY_SIZE(parts); k++) {
+			const char *want = v[i].parts[k] ? v[i].parts[k] : "";
+
+			if (parts[k].len != strlen(want) ||
+			    memcmp(parts[k].at, want, parts[k].len) != 0)
+				fail_msg("'%s' on '%s': star %zu is '%.*s', not '%s'", v[i].pattern,
+					 v[i].text, k + 1, (int)parts[k].len, parts[k].at, want);
+		}
+	}
+	assert_false(text__glob_parts("a*b", "ac", parts, ARRAY_SIZE(parts)));
+	/* fewer places than stars */
+	assert_true(text__glob_parts("*.*.*", "1.2.3", parts, 1));
+	assert_int_equal(parts[0].len, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -222,6 +262,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_ever_dropped),
 		cmocka_unit_test(control_characters_are_shown_not_sent),
 		cmocka_unit_test(globs_match_as_in_a_shell),
+		cmocka_unit_test(stars_take_as_little_as_they_can),
 		cmocka_unit_test(many_stars_take_no_exponential_time),
 	};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A glob that matches a name in any of its forms has pieces which occur in the symbol
- * (demangle__needle). The first four bytes of the longest of each are in one hash table, so a name
- * costs a lookup a byte however many globs there are; most names of a large library end here. The
+ * (demangle__needle). Four bytes of the longest of each are in one hash table, so a name costs a
+ * lookup a byte however many globs there are; most names of a large library end here. The
  * other pieces must occur as well, lest every name with a "Tensor" in it be demangled.
  */
 #include <stdlib.h>
@@ -18,6 +18,7 @@
 struct entry {
 	char needle[64];
 	uint32_t len; /* 0 = every name is a candidate */
+	uint32_t at;  /* the four bytes that are in the table */
 	uint32_t next;
 	uint64_t seen; /* number of the name that it was found in */
 	char *all;     /* demangle__needles() */
@@ -39,9 +40,26 @@ static uint32_t bucket_of(const char *p)
 	return (v * 2654435761u) >> 20;
 }
 
+/* Needles often begin alike ("cudaMemcpy", "cudaMemset"): of its bytes each takes those that fewest have taken. */
+static uint32_t *choose_bucket(struct glob_set *s, struct entry *e, uint32_t *taken)
+{
+	uint32_t i, b, best = bucket_of(e->needle);
+
+	for (i = 1; i + GRAM <= e->len; i++) {
+		b = bucket_of(e->needle + i);
+		if (taken[b] < taken[best]) {
+			best = b;
+			e->at = i;
+		}
+	}
+	taken[best]++;
+	return &s->buckets[best];
+}
+
 struct glob_set *glob_set__new(const char *const *globs, size_t n)
 {
 	struct glob_set *s = calloc(1, sizeof(*s));
+	uint32_t taken[BUCKETS] = { 0 };
 	size_t i;
 
 	if (s)
@@ -65,7 +83,7 @@ struct glob_set *glob_set__new(const char *const *globs, size_t n)
 		if (demangle__needle(globs[i], e->needle, sizeof(e->needle)))
 			e->len = (uint32_t)strlen(e->needle);
 		if (e->len >= GRAM)
-			head = &s->buckets[bucket_of(e->needle)];
+			head = choose_bucket(s, e, taken);
 		e->next = *head;
 		*head = (uint32_t)i;
 	}
@@ -119,7 +137,8 @@ static size_t find(struct glob_set *s, const char *symbol, uint32_t *list)
 		for (at = s->buckets[bucket_of(symbol + i)]; at != NONE; at = s->entries[at].next) {
 			struct entry *e = &s->entries[at];
 
-			if (e->seen == s->names || strncmp(symbol + i, e->needle, e->len) != 0)
+			if (e->seen == s->names || i < e->at ||
+			    strncmp(symbol + i - e->at, e->needle, e->len) != 0)
 				continue;
 			e->seen = s->names;
 			if (!has_all(e, symbol))
