@@ -216,18 +216,22 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("--only", default=",".join(GROUPS), help="groups, of: " + ", ".join(GROUPS + SLOW_GROUPS))
     ap.add_argument("--match", default="", help="only programs whose name contains this")
+    ap.add_argument("--also", default="", help="programs of slow groups that run too, by name, as in consumers/test_hta")
     ap.add_argument("-j", type=int, default=2, help="unit programs at the same time")
     args = ap.parse_args()
     os.chdir(ROOT)
 
-    wanted = args.only.split(",")
-    todo = [p for p in programs() if p.group in wanted and args.match in p.name]
+    wanted, also = args.only.split(","), [name for name in args.also.split(",") if name]
+    todo = [p for p in programs() if p.group in wanted and args.match in p.name or p.name in also]
+    unknown = set(also) - {p.name for p in todo}
+    if unknown:
+        ap.error(f"there is no {', '.join(sorted(unknown))}")
     runner = Runner()
     if any(p.root for p in todo):
         runner.get_root()
     done = []
     try:
-        for group in [g for g in GROUPS + SLOW_GROUPS if g in wanted]:
+        for group in GROUPS + SLOW_GROUPS:
             mine = [p for p in todo if p.group == group]
             together = args.j if group in ("unit", "golden", "asan") else 1
             with concurrent.futures.ThreadPoolExecutor(together) as pool:

