@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#define OUTFILE_BUFFER (256u << 10)
+#define OUTFILE_BUFFER (64u << 10)
 
 struct outfile {
 	struct buf buf;   /* not yet written; for a memory sink: all of it */
