@@ -192,6 +192,19 @@ class Verb(lib.Case):
         done = self.run_tool("check", self.recipe, self.library)  # what it exports is still there
         self.assertIn("2 functions", done.stdout)
 
+    def test_says_when_a_result_cannot_be_seen(self):
+        source = os.path.join(self.dir, "jumps.c")
+        with open(source, "w", encoding="utf-8") as f:
+            f.write("#include <stdlib.h>\nvoid *rt_open(size_t n) { return malloc(n); }\n"
+                    "void *rt_close(size_t n) { void *p = malloc(n); if (p) *(char *)p = 1; return p; }\n")
+        subprocess.run([os.environ.get("CC", "cc"), "-O2", "-fPIC", "-shared", "-o", self.library, source], check=True)
+        with open(self.recipe, "w", encoding="utf-8") as f:
+            f.write(RECIPE.replace('"off": "once a process", "group": "files"',
+                                   '"args": [ { "name": "p", "from": "return", "type": "pointer" } ]'))
+        done = self.run_tool("check", self.recipe, self.library)
+        self.assertIn("  1  rt_open  <-- 1 end in a jump to another function", done.stdout)
+        self.assertIn("  1  rt_close\n", done.stdout)
+
     def test_tells_the_line_of_a_mistake(self):
         with open(self.recipe, "w", encoding="utf-8") as f:
             f.write(RECIPE.replace('"except"', '"exept"'))

@@ -8,17 +8,51 @@
 #include "user/probe/layout.h"
 #include "user/prof/recipe_view.h"
 
+struct count {
+	uint32_t functions;
+	uint32_t
+		jumps; /* of them, that end in a jump only, where the rule asks for what they return */
+};
+
 struct counting {
 	const struct recipe *r;
-	uint32_t **counts; /* by rule and pattern */
+	struct elf_file *f;
+	struct count **counts; /* by rule and pattern */
 	uint32_t functions;
 };
+
+static bool asks_for_result(const struct recipe_function *fn)
+{
+	unsigned i;
+
+	for (i = 0; i < fn->n_args; i++)
+		if (fn->args[i].source == RECIPE_RETURN)
+			return true;
+	return false;
+}
+
+/* A call that ends by a jump into another function has not returned yet: its result is that one's. */
+static bool only_jumps_away(struct elf_file *f, const struct elf_func *fu)
+{
+	struct func_sites sites;
+	uint32_t i;
+
+	/* One that is nothing but the jump is refused, with its exit known. */
+	if (func_sites__find(f, fu, &sites, NULL) && sites.n_exits != 1)
+		return false;
+	for (i = 0; i < sites.n_exits; i++)
+		if (!sites.tail_exit[i])
+			return false;
+	return sites.n_exits > 0;
+}
 
 static int on_pick(void *ctx, const struct recipe_pick *p)
 {
 	struct counting *c = ctx;
+	struct count *n = &c->counts[p->rule - c->r->functions][p->match];
 
-	c->counts[p->rule - c->r->functions][p->match]++;
+	n->functions++;
+	n->jumps += asks_for_result(p->rule) && only_jumps_away(c->f, p->func);
 	c->functions++;
 	return 0;
 }
@@ -59,16 +93,23 @@ static void patterns(struct buf *out, const struct counting *c, uint64_t librari
 		const struct recipe_function *fn = &c->r->functions[i];
 
 		for (k = 0; (fn->libraries & libraries) && k < fn->n_match; k++) {
-			result->silent += !c->counts[i][k];
-			snprintf(count, sizeof(count), "%9u", c->counts[i][k]);
+			const struct count *n = &c->counts[i][k];
+
+			result->silent += !n->functions;
+			snprintf(count, sizeof(count), "%9u", n->functions);
 			buf__reset(&text);
 			buf__printf(&text, "%s", fn->match[k]);
 			if (fn->table >= 0)
 				buf__printf(&text, ", table %s", c->r->tables[fn->table].name);
 			if (fn->off)
 				buf__printf(&text, " (off)");
-			if (!c->counts[i][k])
+			if (!n->functions)
 				buf__printf(&text, "  <-- none");
+			if (n->jumps)
+				buf__printf(&text,
+					    "  <-- %u end in a jump to another function: what they "
+					    "return is not seen",
+					    n->jumps);
 			buf__u8(&text, 0);
 			if (!buf__error(&text))
 				recipe_view__line(out, 2, 13, count, (const char *)text.data,
@@ -165,7 +206,7 @@ int recipe_view__check(struct buf *out, const struct recipe *r, struct elf_file 
 		       struct clika_error *err)
 {
 	uint64_t libraries = recipe__library_of(r, f, path);
-	struct counting c = { .r = r };
+	struct counting c = { .r = r, .f = f };
 	struct func_skips skips;
 	size_t i, n = 0;
 	int rc;
