@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 # folder           of the project                                                     libraries
 rules='
 user/base          user/base                                                          z
-user/probe         user/base,user/probe,include/wire.h,include/clika/markers.h,skel    bpf,elf,disasm,demangle,json
+user/probe         user/base,user/probe,include/wire.h,include/clika/markers.h,skel    bpf,elf,disasm,demangle,json,z
 user/recording     user/base,user/recording                                            z
 user/stream        user/base,user/probe,user/recording,user/stream,include/wire.h,include/clika/markers.h,skel  bpf
 user/session       user/base,user/recording,user/session                               json
