@@ -224,6 +224,31 @@ static void requests_give_latency_first_output_and_time_per_unit(void **state)
 	assert_non_null(warning(w, "open-requests"));
 }
 
+static void a_request_without_an_end_tells_of_its_outputs_but_no_latency(void **state)
+{
+	struct world *w = *state;
+	struct event *ev;
+	uint64_t i;
+
+	rec__event(w->b, w->main, EV_REQUEST_BEGIN, 10000, "chat")->id = 7;
+	rec__event(w->b, w->main, EV_REQUEST_FIRST, 12000, "chat")->id = 7;
+	for (i = 0; i < 5; i++) {
+		ev = rec__event(w->b, w->main, EV_REQUEST_OUTPUT, 12000 + i * 300, "chat");
+		ev->id = 7;
+		ev->value = 1;
+	}
+	/* It is open long after its last output. */
+	rec__event(w->b, w->main, EV_INSTANT, 90000, "later");
+	gather(w, NULL);
+	assert_int_equal(w->st->requests[0].unfinished, 1);
+	assert_int_equal(w->st->requests[0].latency.count, 0);
+	assert_int_equal(w->st->requests[0].first.count, 1);
+	assert_int_equal(histogram__mean(&w->st->requests[0].first), 2000);
+	assert_int_equal(w->st->requests[0].per_unit.count, 1);
+	assert_int_equal(histogram__mean(&w->st->requests[0].per_unit), 300);
+	assert_non_null(warning(w, "open-requests"));
+}
+
 static void memory_has_baseline_peak_and_the_operation_that_asked(void **state)
 {
 	struct world *w = *state;
@@ -327,6 +352,7 @@ int main(void)
 		TEST(waits_compare_the_queue_with_the_work),
 		TEST(short_waits_give_no_warning),
 		TEST(requests_give_latency_first_output_and_time_per_unit),
+		TEST(a_request_without_an_end_tells_of_its_outputs_but_no_latency),
 		TEST(memory_has_baseline_peak_and_the_operation_that_asked),
 		TEST(one_busy_thread_among_idle_ones_is_named),
 		TEST(what_is_wrong_with_the_recording_is_a_warning_with_numbers),

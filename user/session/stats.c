@@ -325,20 +325,28 @@ static uint64_t work_end(const struct item *it)
 	return it->last_ns == UINT64_MAX ? it->since_begin_ns : it->last_ns;
 }
 
+/* What its outputs tell, @end after its begin. */
+static int request_outputs(struct request_stats *r, const struct item *it, uint64_t end)
+{
+	int err;
+
+	if (it->first_ns == UINT64_MAX)
+		return 0;
+	err = histogram__add(&r->first, it->first_ns);
+	if (!err && it->units > 1)
+		err = histogram__add(&r->per_unit, (end - it->first_ns) / (it->units - 1));
+	return err;
+}
+
 static int request_ended(struct request_stats *r, const struct item *it)
 {
-	uint64_t rest;
 	int err;
 
 	r->ended++;
 	r->last_end = it->ts;
 	err = histogram__add(&r->latency, it->since_begin_ns);
-	if (!err && it->first_ns != UINT64_MAX) {
-		err = histogram__add(&r->first, it->first_ns);
-		rest = it->since_begin_ns - it->first_ns;
-		if (!err && it->units > 1)
-			err = histogram__add(&r->per_unit, rest / (it->units - 1));
-	}
+	if (!err)
+		err = request_outputs(r, it, it->since_begin_ns);
 	if (!err && it->served_ns != UINT64_MAX) {
 		err = histogram__add(&r->queued, it->served_ns);
 		if (!err)
@@ -374,7 +382,7 @@ static int request(struct stats *st, const struct item *it)
 	r->open -= r->open > 0;
 	if (it->request_unfinished) {
 		r->unfinished++;
-		return 0;
+		return request_outputs(r, it, work_end(it));
 	}
 	return request_ended(r, it);
 }
