@@ -2,12 +2,14 @@
 /*
  * The overhead budget of function probes. Twice a second: hits times what a hit costs, against the CPU time that
  * the threads which had hits used meanwhile. When that share passes the budget, probes are taken off until the
- * estimate is half of it, so that a little more work does not pass it again at once:
+ * estimate is three quarters of it, so that a little more work does not pass it again at once:
  *
  *  - first functions whose calls take less than twice what their own probes cost: they tell of the
  *    probes more than of themselves; the most frequent first;
  *  - then by the time that they account for per cost, least first.
  *
+ * Functions whose probes cost less than a hundredth of what is too much stay: without the calls that hold
+ * the others the picture has no frame, and nothing is won.
  * Functions that say more than a span (memory, requests, flows) go last and all at once, as frees without
  * allocations would be a lie. Functions that the user named (--probe) stay. What is taken off stays off; what remains is exact.
  * docs/recipes.md has the rule for people.
@@ -319,11 +321,15 @@ static void all_does_off(struct budget *b, struct clika_recorder *r)
 static void take_off(struct budget *b, struct clika_recorder *r, struct candidate *all, size_t n,
 		     double cost, double cpu, uint64_t look_ns)
 {
-	double left = cost, goal = cpu * b->share / 2;
+	double left = cost, goal = cpu * b->share * 3 / 4;
 	struct clika_error err = { 0 };
-	size_t taken = 0;
+	size_t taken = 0, kept = 0;
 	int ret, done = 0;
 
+	for (size_t i = 0; i < n; i++)
+		if (all[i].cost * 100 >= cost - goal)
+			all[kept++] = all[i];
+	n = kept;
 	qsort(all, n, sizeof(*all), by_worth);
 	while (taken < n && (left > goal || (taken && all[taken - 1].does))) {
 		b->funcs[all[taken].func].off = true;
