@@ -50,10 +50,16 @@ static const char recipe_text[] =
 	"              { \"name\": \"kind\", \"from\": \"arg1\", \"type\": \"i32\", \"values\": { "
 	"\"2\": \"device to host\" } },\n"
 	"              { \"name\": \"status\", \"from\": \"return\", \"type\": \"i32\" } ],\n"
-	"    \"does\": [ { \"what\": \"flow_out\", \"name\": \"queue\", \"id\": \"kind\" } ] }\n"
+	"    \"does\": [ { \"what\": \"flow_out\", \"name\": \"queue\", \"id\": \"kind\" } ] },\n"
+	"  { \"match\": \"batch\",\n"
+	"    \"args\": [ { \"name\": \"flags\", \"from\": \"arg0\", \"type\": \"pointer\", "
+	"\"show\": "
+	"false },\n"
+	"              { \"name\": \"first\", \"from\": \"arg0\", \"path\": [0], \"type\": \"i8\", "
+	"\"if\": { \"arg\": \"flags\", \"ne\": 0 } } ] }\n"
 	"] }\n";
 
-enum { DECODE, SAMPLE, GET, PUT, OP, FUNCS };
+enum { DECODE, SAMPLE, GET, PUT, OP, BATCH, FUNCS };
 
 struct bench {
 	struct decode_bench d;
@@ -349,6 +355,31 @@ static void shows_texts_shapes_and_named_values(void **state)
 	close_bench(&b);
 }
 
+static void an_argument_that_is_not_there_by_its_condition_is_not_given_up(void **state)
+{
+	struct seen s[100];
+	struct record r;
+	struct bench b;
+	size_t n;
+
+	(void)state;
+	open_bench(&b);
+	for (int i = 0; i < 30; i++) {
+		r = make(BATCH, false, 0x7000, (10 + 2 * i) * MS, 2, 0, 0);
+		r.d.faults = 1 << 1;
+		feed(&b, &r);
+		back(&b, BATCH, 0x7000, (11 + 2 * i) * MS, 0, 0);
+	}
+	assert_int_equal(b.implausible, 0);
+	call(&b, BATCH, 0x7000, 100 * MS, 2, 0x1234, 7);
+	back(&b, BATCH, 0x7000, 101 * MS, 0, 0);
+	n = read_back(&b, s, 100);
+	assert_int_equal(n, 31);
+	assert_string_equal(s[0].args, "");
+	assert_string_equal(s[30].args, "first=7 ");
+	close_bench(&b);
+}
+
 static void gives_an_argument_up_that_is_none(void **state)
 {
 	struct seen s[100];
@@ -425,6 +456,7 @@ int main(void)
 		cmocka_unit_test(joins_a_size_with_the_address_that_comes_back),
 		cmocka_unit_test(shows_texts_shapes_and_named_values),
 		cmocka_unit_test(gives_an_argument_up_that_is_none),
+		cmocka_unit_test(an_argument_that_is_not_there_by_its_condition_is_not_given_up),
 		cmocka_unit_test(refuses_lengths_that_no_record_has),
 		cmocka_unit_test(counts_the_time_that_is_a_functions_own),
 	};

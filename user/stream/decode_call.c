@@ -208,28 +208,6 @@ static void arg__judge(struct decoder *d, struct call_state *s, const struct fun
 		d->on_implausible(d->implausible_ctx, f, a);
 }
 
-/* The values that @when brings, by argument. */
-static void values__take(struct decoder *d, struct call_state *s, const struct func_probe *f,
-			 enum fetch_when when, const uint64_t *vals, unsigned n, uint8_t faults,
-			 const char *texts, unsigned n_texts, struct call_values *v)
-{
-	const struct recipe_function *rule = f->kind->rule;
-
-	for (unsigned i = 0; i < rule->n_args; i++) {
-		const struct fetch_arg *at = &f->kind->args[i];
-		bool text = recipe_type__is_text(rule->args[i].type);
-
-		if (at->when != when || at->val >= n || (text && at->slot >= n_texts) ||
-		    s->off & (1u << i))
-			continue;
-		v->ok[i] = !(faults & (1u << at->val)) &&
-			   value__take(v, i, &rule->args[i], vals[at->val],
-				       text ? texts + (size_t)at->slot * WIRE_FETCH_BYTES : NULL);
-		if (rule->args[i].n_path || text)
-			arg__judge(d, s, f, i, v->ok[i]);
-	}
-}
-
 static bool ifs__hold(const struct recipe_ifs *ifs, const struct call_values *v)
 {
 	for (unsigned i = 0; i < ifs->n; i++) {
@@ -263,6 +241,36 @@ static bool ifs__hold(const struct recipe_ifs *ifs, const struct call_values *v)
 			return false;
 	}
 	return true;
+}
+
+/* The values that @when brings, by argument. */
+static void values__take(struct decoder *d, struct call_state *s, const struct func_probe *f,
+			 enum fetch_when when, const uint64_t *vals, unsigned n, uint8_t faults,
+			 const char *texts, unsigned n_texts, struct call_values *v)
+{
+	const struct recipe_function *rule = f->kind->rule;
+	uint8_t taken = 0;
+
+	for (unsigned i = 0; i < rule->n_args; i++) {
+		const struct fetch_arg *at = &f->kind->args[i];
+		bool text = recipe_type__is_text(rule->args[i].type);
+
+		if (at->when != when || at->val >= n || (text && at->slot >= n_texts) ||
+		    s->off & (1u << i))
+			continue;
+		v->ok[i] = !(faults & (1u << at->val)) &&
+			   value__take(v, i, &rule->args[i], vals[at->val],
+				       text ? texts + (size_t)at->slot * WIRE_FETCH_BYTES : NULL);
+		taken |= 1u << i;
+	}
+	/* An argument that is there only sometimes is judged only then. */
+	for (unsigned i = 0; i < rule->n_args; i++) {
+		const struct recipe_arg *a = &rule->args[i];
+
+		if (taken & (1u << i) && (a->n_path || recipe_type__is_text(a->type)) &&
+		    ifs__hold(&a->ifs, v))
+			arg__judge(d, s, f, i, v->ok[i]);
+	}
 }
 
 static const char *value_name(const struct recipe_arg *a, uint64_t v)
