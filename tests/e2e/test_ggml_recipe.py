@@ -67,9 +67,12 @@ class GgmlRecipeTest(lib.Case):
         self.assertEqual(len(found), 1, found)
         return found.pop()
 
-    def requests(self, result):
+    def report(self, result):
         with open(result.path("report.json")) as f:
-            rows = [r for r in json.load(f)["requests"] if r["kind"] == "llama"]
+            return json.load(f)
+
+    def requests(self, result):
+        rows = [r for r in self.report(result)["requests"] if r["kind"] == "llama"]
         self.assertEqual(len(rows), 1, rows)
         return rows[0]
 
@@ -121,9 +124,9 @@ class GgmlRecipeTest(lib.Case):
         self.command(target, "generate 2 9 4")
         recorder = self.watch(target)
         said = self.command(target, "generate 6 30 12")
-        self.command(target, "ops 2")  # the next prompt is what ends an answer
         row = self.requests(recorder.stop())
-        self.assertEqual((row["begun"], row["ended"]), (said["prompts"] + 1, said["prompts"]))
+        # The next prompt is what ends an answer; the last one still tells of its tokens.
+        self.assertEqual((row["begun"], row["ended"]), (said["prompts"], said["prompts"] - 1))
         self.assertEqual(row["units"], said["sampled"])
         # The driver's clock starts before the call and stops after the sampling.
         first = row["time_to_first_output"]
@@ -220,6 +223,22 @@ class GgmlRecipeTest(lib.Case):
         self.assertNothingLost(result.info())
         target.send("quit")
         self.assertEqual(target.wait(), 0)
+
+    # --- budget ---
+
+    def test_what_a_budget_takes_off_are_operations_not_the_requests_around_them(self):
+        target = self.drive()
+        self.command(target, "generate 2 400 3")
+        recorder = self.record("-p", target.pid, "--budget", "3")
+        said = self.command(target, "generate 150 400 3")
+        result = recorder.stop()
+        names = result.trace().names()
+        self.assertIn("budget", {w["code"] for w in self.report(result)["warnings"]})
+        self.assertLess(names["rope"], said["graphs"] * 4)
+        self.assertEqual((names[PROMPT], names[GENERATION]),
+                         (said["prompts"], said["decodes"] - said["prompts"]))
+        row = self.requests(result)
+        self.assertEqual((row["begun"], row["units"]), (said["prompts"], said["sampled"]))
 
     # --- which file ---
 

@@ -12,7 +12,7 @@ import numpy as np
 
 EMBED, LAYERS, HEADS, FEED_FORWARD, CONTEXT = 64, 2, 4, 128, 2048
 if "large" in sys.argv[2:]:
-    EMBED, LAYERS, HEADS, FEED_FORWARD = 1024, 12, 16, 2816
+    EMBED, LAYERS, HEADS, FEED_FORWARD = 2048, 8, 32, 5632
 
 
 def vocabulary():
