@@ -191,6 +191,13 @@ static struct func_kind *kind__of(struct func_plan *pl, const struct recipe_func
 	if (!k)
 		return NULL;
 	fetch__plan(rule, elf_file__ident(pl->p->elf)->machine, pl->layouts, pl->known, &plan);
+	for (unsigned i = 0; i < rule->n_args; i++)
+		if (!plan.args[i].when)
+			logger__log(
+				f->o.log, LOG_INFO, "attach",
+				"%s: recipe %s, line %u: where '%s' lies is not known here: spans "
+				"without it",
+				pl->p->path, pl->recipe->name, rule->line, rule->args[i].name);
 	k->recipe = pl->recipe;
 	k->rule = rule;
 	k->file = pl->p->number;

@@ -76,12 +76,6 @@ void files__layouts(struct files *f, const struct recipe *r, uint64_t libraries,
 		look_in(&s, libraries, p->elf, p->path);
 		if (!s.all && f->pid)
 			proc__maps(f->pid, look_at, &s);
-		for (size_t i = 0; i < r->n_layouts; i++)
-			if (!known[i] && !s.told[i])
-				logger__log(f->o.log, LOG_INFO, "attach",
-					    "%s: recipe %s: where %s lies is not known here: spans "
-					    "without it",
-					    p->path, r->name, r->layouts[i].name);
 	}
 	free(s.told);
 }

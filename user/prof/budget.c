@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The overhead budget of function probes. Twice a second: hits times what a hit costs, against the CPU time that
- * the threads which had hits used meanwhile. When that share passes the budget, probes are taken off until the
- * estimate is three quarters of it, so that a little more work does not pass it again at once:
+ * The overhead budget of function probes. Twice a second, or when a tenth of a second of CPU time has come
+ * together: hits times what a hit costs, against the CPU time that the threads which had hits used meanwhile. When
+ * that share passes the budget, probes are taken off:
  *
  *  - first functions whose calls take less than twice what their own probes cost: they tell of the
- *    probes more than of themselves; the most frequent first;
- *  - then by the time that they account for per cost, least first.
+ *    probes more than of themselves; the most frequent first, until the estimate is half of the
+ *    budget, so that a little more work does not pass it again at once;
+ *  - then, only while it is above the budget, by the time that they account for per cost, least first.
  *
- * Functions whose probes cost less than a hundredth of what is too much stay: without the calls that hold
- * the others the picture has no frame, and nothing is won.
+ * Functions whose probes cost less than a hundredth of what is too much come after these: without the calls that
+ * hold the others the picture has no frame, and little is won.
  * Functions that say more than a span (memory, requests, flows) go last and all at once, as frees without
  * allocations would be a lie. Functions that the user named (--probe) stay. What is taken off stays off; what remains is exact.
  * docs/recipes.md has the rule for people.
@@ -25,9 +26,11 @@
 #include "user/stream/call.h"
 
 #define LOOK_NS (500 * NSEC_PER_MSEC)
-#define MIN_HITS 200 /* in one look: below that nothing is worth a change */
-#define NAMED 4      /* functions that the message names */
-#define TOLD 200     /* that have a line of their own in the recording */
+#define MIN_HITS 200 /* to go by: below that nothing is worth a change */
+#define MIN_CPU_NS (100 * NSEC_PER_MSEC)
+#define PATIENCE_NS (10 * NSEC_PER_SEC) /* until less CPU time than that must do */
+#define NAMED 4                         /* functions that the message names */
+#define TOLD 200                        /* that have a line of their own in the recording */
 
 struct func_cost {
 	uint64_t hits, calls, ended, self_ns; /* as of the last look */
@@ -46,8 +49,10 @@ struct budget {
 	struct hit_costs costs;
 	struct func_cost *funcs;
 	size_t n_funcs;
-	struct map64 *cpu; /* thread -> CPU time at the last look, ns */
-	double lately;     /* -1 = not known */
+	struct map64 *cpu;         /* thread -> CPU time at the last look, ns */
+	uint64_t cpu_sum, hit_sum; /* since the last decision */
+	uint64_t looked;           /* ns, when the threads were looked at last */
+	double lately;             /* -1 = not known */
 	uint32_t n_off;
 };
 
@@ -58,6 +63,7 @@ struct candidate {
 	double mean_self; /* ns */
 	uint64_t calls, self_ns;
 	bool cheap; /* calls that take less than twice their probes */
+	bool small; /* nothing much is won */
 	bool does;  /* memory, requests, flows: one without the others would be wrong */
 };
 
@@ -250,6 +256,8 @@ static int by_worth(const void *x, const void *y)
 
 	if (a->does != b->does)
 		return a->does ? 1 : -1;
+	if (a->small != b->small)
+		return a->small ? 1 : -1;
 	if (a->cheap != b->cheap)
 		return a->cheap ? -1 : 1;
 	if (a->cheap)
@@ -318,20 +326,24 @@ static void all_does_off(struct budget *b, struct clika_recorder *r)
 			b->funcs[i].off = true;
 }
 
+static bool goes_early(const struct candidate *c)
+{
+	return c->cheap && !c->small && !c->does;
+}
+
 static void take_off(struct budget *b, struct clika_recorder *r, struct candidate *all, size_t n,
 		     double cost, double cpu, uint64_t look_ns)
 {
-	double left = cost, goal = cpu * b->share * 3 / 4;
+	double left = cost, allowed = cpu * b->share;
 	struct clika_error err = { 0 };
-	size_t taken = 0, kept = 0;
+	size_t taken = 0;
 	int ret, done = 0;
 
 	for (size_t i = 0; i < n; i++)
-		if (all[i].cost * 100 >= cost - goal)
-			all[kept++] = all[i];
-	n = kept;
+		all[i].small = all[i].cost * 100 < cost - allowed;
 	qsort(all, n, sizeof(*all), by_worth);
-	while (taken < n && (left > goal || (taken && all[taken - 1].does))) {
+	while (taken < n && (left > (goes_early(&all[taken]) ? allowed / 2 : allowed) ||
+			     (taken && all[taken - 1].does))) {
 		b->funcs[all[taken].func].off = true;
 		left -= all[taken++].cost;
 	}
@@ -377,13 +389,24 @@ static void calibrate(struct budget *b, struct clika_recorder *r)
 		b->costs.ns[HIT_RETURN] / 1000);
 }
 
+/* Enough has been seen for a judgement. */
+static bool ripe(struct budget *b, struct clika_recorder *r, uint64_t now)
+{
+	struct cpu_sum sum = { .b = b, .elapsed = now - b->looked };
+
+	b->looked = now;
+	people__each_process(r->people, sum_process, &sum);
+	b->cpu_sum += sum.cpu;
+	b->hit_sum += sum.hits;
+	return (b->cpu_sum >= MIN_CPU_NS && b->hit_sum >= MIN_HITS) || now - b->last >= PATIENCE_NS;
+}
+
 void budget__look(struct budget *b, struct clika_recorder *r)
 {
-	uint64_t now = clock__boottime_ns(), look_ns = now - b->last;
-	struct cpu_sum sum = { .b = b, .elapsed = look_ns };
+	uint64_t now = clock__boottime_ns(), look_ns, cpu, seen;
 	struct candidate *all;
+	bool first = !b->last;
 	double cost;
-	bool first;
 	size_t n;
 
 	if (b->failed || !files__n_funcs(r->files) || !r->started)
@@ -392,23 +415,23 @@ void budget__look(struct budget *b, struct clika_recorder *r)
 		calibrate(b, r);
 		now = clock__boottime_ns();
 	}
-	first = !b->last;
-	if (!first && look_ns < LOOK_NS)
+	if (!first && now - b->looked < LOOK_NS)
 		return;
+	if (!ripe(b, r, now) && !first)
+		return;
+	look_ns = now - b->last;
+	cpu = b->cpu_sum;
+	seen = b->hit_sum;
 	b->last = now;
+	b->cpu_sum = b->hit_sum = 0;
 	if (grow(b, r->files))
 		return;
-	people__each_process(r->people, sum_process, &sum);
 	all = list_candidates(b, r, &n, &cost);
-	if (!all)
-		return;
-	/* What came so far is where the first look starts from. */
-	if (first) {
-		free(all);
-		return;
+	/* What came before the first look is only where it starts from. */
+	if (all && !first) {
+		b->lately = cpu ? cost / (double)cpu : -1;
+		if (cpu && seen >= MIN_HITS && b->lately > b->share)
+			take_off(b, r, all, n, cost, (double)cpu, look_ns);
 	}
-	b->lately = sum.cpu ? cost / (double)sum.cpu : -1;
-	if (sum.cpu && sum.hits >= MIN_HITS && b->lately > b->share)
-		take_off(b, r, all, n, cost, (double)sum.cpu, look_ns);
 	free(all);
 }
