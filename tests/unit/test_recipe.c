@@ -218,6 +218,7 @@ static const struct mistake {
 	{ "\"ns::*::call\"", "\"ns::call\"", "26", "'$1', but 'ns::call' has 0 stars" },
 	{ "\"text\": \"$1 (many)\"", "\"text\": \"{m} (many)\"", "26", "no argument 'm'" },
 	{ "\"text\": \"$1 (many)\"", "\"text\": \"{n (many)\"", "26", "without '}'" },
+	{ "\"name\": \"api $1\"", "\"name\": []", "42", "'name' is an empty list" },
 	{ "\"text\": \"$1 (many)\"", "\"text\": \"{p}\"", "26", "needed at entry" },
 	{ "\"arg\": \"n\", \"gt\": 1", "\"arg\": \"p\", \"gt\": 1", "26", "chosen at entry" },
 	{ "\"arg\": \"n\", \"gt\": 1", "\"arg\": \"n\", \"gtt\": 1", "26", "did you mean 'gt'?" },

@@ -428,7 +428,7 @@ static int fill_names(const struct recipe_function *fn, const char *glob, const 
 
 	if (fu->demangled && demangled__make(fu->demangled, &d))
 		return -ENOMEM;
-	if (d.n)
+	if (d.forms[0])
 		whole = d.forms[0];
 	if (!text__glob_parts(glob, fu->symbol, parts, MAX_STARS))
 		for (i = 0; i < d.n && !text__glob_parts(glob, d.forms[i], parts, MAX_STARS); i++)

@@ -212,7 +212,7 @@ static int check_braces(const struct rj *j, const cJSON *at, const struct recipe
 			const char *text, bool *returned)
 {
 	const char *open, *close;
-	int arg, rc;
+	int arg = -1, rc;
 
 	for (open = text; (open = strchr(open, '{')); open = close) {
 		close = strchr(open, '}');
@@ -587,7 +587,9 @@ static int parse_names(const struct rj *j, const cJSON *o, struct recipe_functio
 
 	if (item && !cJSON_IsArray(item))
 		rc = parse_name(j, item, fn);
-	for (c = cJSON_IsArray(item) ? item->child : NULL; c && !rc; c = c->next) {
+	if (item && cJSON_IsArray(item) && !item->child)
+		return rj__bad(j, item, "'name' is an empty list");
+	for (c = item && cJSON_IsArray(item) ? item->child : NULL; c && !rc; c = c->next) {
 		if (fn->n_names == RECIPE_MAX_NAMES)
 			return rj__bad(j, c, "more than %d names", RECIPE_MAX_NAMES);
 		rc = parse_name(j, c, fn);

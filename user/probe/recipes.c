@@ -355,7 +355,7 @@ static int want(struct recipes *rs, const char *text, bool paths, struct clika_e
 		rc = add_file(rs, AT_FDCWD, name, name, false, &e, err);
 	else if (!(e = find(rs, name)))
 		rc = no_recipe(rs, name, err);
-	if (rc)
+	if (rc || !e)
 		return rc;
 	e->named = true;
 	return colon ? turn_on(e, colon + 1, err) : 0;
