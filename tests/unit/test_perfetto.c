@@ -206,7 +206,7 @@ static void what_is_known_of_odd_spans_is_told(void **state)
 	rec__span(w->b, w->main, 1300, 50, "secret")->flags = EVS_REDACTED;
 	rec__span(w->b, w->worker, 1000, 300, "a");
 	rec__stream(w->b, 1);
-	rec__span(w->b, w->worker, 1150, 400, "b");
+	rec__span(w->b, w->worker, 1150, 300, "b");
 	rec__span(w->b, w->worker, 1400, 100, "last");
 	assert_shows(w->b,
 		     "slice 100@1100/100 1000 +500 d0 - left%20open {clika_unfinished=btrue}\n"
