@@ -54,6 +54,11 @@ static __always_inline int text__read(char *to, __u64 from)
 	return bpf_probe_read_user_str(to, WIRE_TEXT, (void *)from) < 0;
 }
 
+struct hit_one {
+	struct wire_hit hit;
+	char text[WIRE_TEXT];
+};
+
 struct hit_small {
 	struct wire_hit hit;
 	char text[2][WIRE_TEXT];
@@ -80,7 +85,11 @@ static __always_inline void hit__head(struct wire_hit *h, struct task_struct *ta
 	if (!s->n_specs)
 		return;
 	if (s->in_regs) {
-		for (i = 0; i < 6; i++)
+		h->vals[0] = regs->arg[0];
+		h->vals[1] = regs->arg[1];
+		if (s->n_specs <= 2)
+			return;
+		for (i = 2; i < 6; i++)
 			h->vals[i] = regs->arg[i];
 		return;
 	}
@@ -151,6 +160,9 @@ static __always_inline int hit__marker(const struct hit_regs *regs, __u64 cookie
 	if (!s || !ring)
 		return 0;
 	n = s->n_strs;
+	/* No category, as nearly always: less of the ring is used up, and fewer of its lines are cold. */
+	if (n == 2 && s->in_regs && s->str_at[1] == 1 && !regs->arg[1])
+		n = 1;
 	if (s->args_at || n > 2) {
 		struct wire_hit_full *f = bpf_ringbuf_reserve(ring, sizeof(*f), 0);
 
@@ -160,6 +172,16 @@ static __always_inline int hit__marker(const struct hit_regs *regs, __u64 cookie
 		fault = hit__full(f, s);
 		hdr__fill(&f->hit.hdr, sizeof(*f), W_HIT, fault ? WF_FAULT : 0, ts);
 		ring__submit(ring, f);
+	} else if (n == 1) {
+		struct hit_one *o = bpf_ringbuf_reserve(ring, sizeof(*o), 0);
+
+		if (!o)
+			goto lost;
+		hit__head(&o->hit, task, ts, site, s, regs);
+		fault = text__read(o->text, o->hit.vals[s->str_at[0] & 15]);
+		o->hit.n_texts = 1;
+		hdr__fill(&o->hit.hdr, sizeof(*o), W_HIT, fault ? WF_FAULT : 0, ts);
+		ring__submit(ring, o);
 	} else if (n) {
 		struct hit_small *o = bpf_ringbuf_reserve(ring, sizeof(*o), 0);
 
