@@ -56,7 +56,9 @@ struct balance_track { /* memory of (process, device) */
 	const struct track *track;
 	int64_t current, reserved;
 	bool used_current, used_reserved;
-	char names[2][48]; /* of both counters, as JSON strings */
+	/* Of both counters: their events up to the time. */
+	char heads[2][96];
+	uint32_t head_len[2];
 };
 
 struct chrome {
@@ -469,22 +471,41 @@ static int chrome__counter(struct chrome *c, const struct item *it)
 	return c->j.err;
 }
 
+/* Allocations come by the million: what their events have in common is copied. */
 static void memory_event(struct chrome *c, const struct balance_track *b, bool reserved,
 			 uint64_t ts)
 {
-	const char *name = b->names[reserved];
+	static const char key[] = ",\"args\":{\"bytes\":";
+	const struct who *who = &c->who[b->track->index];
+	char *p = json__room(&c->j, sizeof(b->heads[0]) + sizeof(who->text) + sizeof(key) +
+					    DIGITS_US + 32);
+	int64_t v = reserved ? b->reserved : b->current;
+	uint64_t bytes = v < 0 ? -(uint64_t)v : (uint64_t)v;
 
-	event_open(c, "\"C\"");
-	json__key(&c->j, "name");
-	json__raw(&c->j, name, strlen(name));
-	put_ts(c, ts);
-	put_who(c, b->track);
-	json__key(&c->j, "args");
-	json__object(&c->j);
-	json__key(&c->j, "bytes");
-	json__i64(&c->j, reserved ? b->reserved : b->current);
-	json__end_object(&c->j);
-	json__end_object(&c->j);
+	if (!p)
+		return;
+	if (c->j.comma)
+		*p++ = ',';
+	memcpy(p, b->heads[reserved], sizeof(b->heads[0]));
+	p = digits__us(p + b->head_len[reserved], ts - c->base);
+	memcpy(p, who->text, sizeof(who->text));
+	p += who->ids;
+	memcpy(p, key, sizeof(key));
+	p += sizeof(key) - 1;
+	if (v < 0)
+		*p++ = '-';
+	p += digits__count(bytes);
+	digits__u64(p, bytes);
+	memcpy(p, "}}", 2);
+	json__used(&c->j, p + 2, true);
+}
+
+static void balance__name(struct balance_track *b, bool reserved, uint32_t device)
+{
+	b->head_len[reserved] = (uint32_t)snprintf(
+		b->heads[reserved], sizeof(b->heads[0]),
+		"\n{\"ph\":\"C\",\"name\":\"memory %s (device %u)\",\"ts\":",
+		reserved ? "reserved" : "in use", device);
 }
 
 static int chrome__memory(struct chrome *c, const struct item *it)
@@ -501,10 +522,8 @@ static int chrome__memory(struct chrome *c, const struct item *it)
 		c->balances = b;
 		c->balances[c->n_balances] = (struct balance_track){ .track = it->track };
 		b = &c->balances[c->n_balances];
-		snprintf(b->names[0], sizeof(b->names[0]), "\"memory in use (device %u)\"",
-			 it->ev->aux);
-		snprintf(b->names[1], sizeof(b->names[1]), "\"memory reserved (device %u)\"",
-			 it->ev->aux);
+		balance__name(b, false, it->ev->aux);
+		balance__name(b, true, it->ev->aux);
 		at = map64__put(c->memory, key, c->n_balances++);
 		if (!at)
 			return -ENOMEM;
