@@ -502,10 +502,10 @@ static void memory_event(struct chrome *c, const struct balance_track *b, bool r
 
 static void balance__name(struct balance_track *b, bool reserved, uint32_t device)
 {
-	b->head_len[reserved] = (uint32_t)snprintf(
-		b->heads[reserved], sizeof(b->heads[0]),
-		"\n{\"ph\":\"C\",\"name\":\"memory %s (device %u)\",\"ts\":",
-		reserved ? "reserved" : "in use", device);
+	b->head_len[reserved] =
+		(uint32_t)snprintf(b->heads[reserved], sizeof(b->heads[0]),
+				   "\n{\"ph\":\"C\",\"name\":\"memory %s (device %u)\",\"ts\":",
+				   reserved ? "reserved" : "in use", device);
 }
 
 static int chrome__memory(struct chrome *c, const struct item *it)

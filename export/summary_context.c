@@ -65,7 +65,7 @@ static void put_captures(struct summary *m)
 /* The recorder's notes on which recipes it applied: "recipe NAME: ...". */
 static const char *recipe_note(const struct stats_warning *w)
 {
-	return strcmp(w->code, "recipe") ? NULL
+	return strcmp(w->code, "recipe")         ? NULL
 	       : !strncmp(w->text, "recipe ", 7) ? w->text + 7
 						 : w->text;
 }
