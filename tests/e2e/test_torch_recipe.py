@@ -67,6 +67,16 @@ class TorchRecipeTest(lib.Case):
         once = counted_by_torch(self.ask(target, "profile 1"))
         self.assertEqual(counted_by_us(trace), {name: 30 * n for name, n in once.items()})
 
+    def test_operators_by_way_of_torch_ops_have_their_names(self):
+        target = self.start()
+        recorder = self.record("-p", target.pid, "--budget", "off")
+        said = self.ask(target, "ops 50")
+        trace = recorder.stop().trace()
+        names = collections.Counter(s.name for s in trace.spans if s.cat == "operator")
+        self.assertEqual(names, {name: len(calls) for name, calls in said["calls"].items()
+                                 if name.startswith(("aten::", "ours::"))})
+        self.assertEqual((names["ours::twice"], names["aten::add"]), (50, 50))
+
     def test_shapes_and_types_of_tensors(self):
         target = self.start()
         recorder = self.record("-p", target.pid, "--budget", "off")

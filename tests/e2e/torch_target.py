@@ -4,6 +4,7 @@
     run N       N times forward and backward through a small model
     profile N   the same under torch.profiler: what that counted
     wrong N     N operators that throw, the errors caught
+    ops N       N operators by way of torch.ops, one of them of our own; under torch.profiler
     shapes      a few operators on tensors of known shapes
 """
 import json
@@ -44,6 +45,19 @@ def wrong(n):
     return caught
 
 
+LIBRARY = torch.library.Library("ours", "DEF")
+LIBRARY.define("twice(Tensor x) -> Tensor")
+LIBRARY.impl("twice", lambda x: x * 2, "CPU")
+
+
+def ops(n):
+    x = torch.ones(3)
+    for _ in range(n):
+        torch.ops.ours.twice(x)
+        torch.ops.aten.add.Tensor(x, x)
+        torch.ops.aten.mul(x, 2.0)
+
+
 def shapes():
     a = torch.zeros(3, 4, dtype=torch.float64)
     torch.mm(a, torch.zeros(4, 7, dtype=torch.float64))
@@ -63,6 +77,8 @@ def main():
             said = {"ran": len([step() for _ in range(n)])}
         elif what == "profile":
             said = profiled(lambda: [step() for _ in range(n)])
+        elif what == "ops":
+            said = profiled(lambda: ops(n))
         elif what == "wrong":
             said = {"caught": wrong(n)}
         else:

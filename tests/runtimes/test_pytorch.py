@@ -178,6 +178,18 @@ class PyTorchTest(lib.Case):
         self.assertEqual(len(roots), 3)
         server.embed()
 
+    def test_kernels_that_torch_compile_made(self):
+        env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": os.path.join(self.tmp(), "kernels"), "OMP_NUM_THREADS": "1"}
+        target = lib.Process(self, [PYTHON, os.path.join(HERE, "compiled.py")], env=env)
+        target.expect(lambda l: l.startswith("ready "), "'ready'", 300)
+        recorder = self.record("-p", target.pid, "--budget", "off")
+        target.send("go")
+        target.result()
+        trace = recorder.stop().trace()
+        names = trace.names()
+        # What lies before the softmax and the softmax itself: what is between, is matrix multiplication.
+        self.assertEqual((names["torch.compile kernel"], names["aten::addmm"]), (20, 20))
+
     def test_text_is_byte_for_byte_what_it_was(self):
         server = Server(self)
         texts = [Text(server.pid, name) for name in ("libtorch_cpu.so", "libc10.so")]
