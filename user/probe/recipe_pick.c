@@ -506,7 +506,7 @@ static int give(struct picking *p, struct elf_file *f, const struct giving *g,
 		struct clika_error *err)
 {
 	struct known_texts known = { 0 };
-	const char *texts = (const char *)p->texts.data;
+	const char *texts = p->texts.data ? (const char *)p->texts.data : "";
 	struct buf names = { 0 };
 	int rc = 0;
 	size_t i;
