@@ -6,6 +6,7 @@ import os
 import statistics
 import sys
 import unittest
+import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 import lib
@@ -68,6 +69,21 @@ class OnnxRuntimeInPythonTest(lib.Case):
         self.assertLessEqual(abs(device["allocated"]["count"] - device["freed"]["count"]), 2)
         self.assertGreater(device["peak_bytes"], 1 << 20)
         self.assertEqual([p["pool"] for p in device["pools"]], ["Cpu arena"])
+
+    def test_the_example_is_recorded_as_its_page_says(self):
+        server = lib.Process(self, [PYTHON, os.path.join(lib.ROOT, "examples", "onnxruntime", "serve.py"), "0"])
+        port = int(server.expect(lambda l: l.startswith("pid "), "'pid'", 120).split()[-1])
+        recorder = self.record("-p", server.pid, "--budget", "off")
+        for _ in range(12):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", data=b"", timeout=lib.PATIENCE) as answer:
+                self.assertIn("class", json.load(answer))
+        result = recorder.stop()
+        names = result.trace().names()
+        self.assertEqual(names["Softmax"], 12)
+        self.assertGreater(names["Conv"], 12 * 10)
+        with open(result.path("report.json")) as f:
+            request, = json.load(f)["requests"]
+        self.assertEqual((request["kind"], request["ended"]), ("run", 12))
 
 
 if __name__ == "__main__":
