@@ -78,7 +78,7 @@ class Bench:
         self.cleanups = []
         self.values = {}
         self.rows = []
-        self.missing = []
+        self.missing = {}
         self.scratch = tempfile.mkdtemp(prefix="clika-bench-")
         os.chmod(self.scratch, 0o755)
 
@@ -101,9 +101,8 @@ class Bench:
     def row(self, what, value, unit, note=""):
         self.rows.append((what, value, unit, note))
 
-    def absent(self, peer):
-        if peer not in self.missing:
-            self.missing.append(peer)
+    def absent(self, peer, why="not installed"):
+        self.missing.setdefault(peer, why)
 
     def has(self, *commands):
         for c in commands:
@@ -138,6 +137,19 @@ def has_lttng_headers():
     probe = subprocess.run([lib.compiler(), "-E", "-x", "c", "-"], input="#include <lttng/tracepoint.h>\n",
                            capture_output=True, text=True)
     return probe.returncode == 0
+
+
+def has_tracefs():
+    """Mounted where perf and bpftrace look for it; by us, and left so, when nobody has."""
+    if os.path.exists(Perf.EVENTS):
+        return True
+    folder = os.path.dirname(Perf.EVENTS)
+    done = subprocess.run(["mount", "-t", "tracefs", "tracefs", folder], capture_output=True, text=True)
+    if done.returncode == 0 and os.path.exists(Perf.EVENTS):
+        say(f"bench: mounted tracefs at {folder} for perf and bpftrace")
+        return True
+    say(f"bench: {done.stderr.strip() or folder + ' has no uprobe_events'}: perf and bpftrace are left out")
+    return False
 
 
 # ---- targets ---------------------------------------------------------------------------------------------
@@ -362,11 +374,15 @@ def costs(bench, state):
         "batched span, recorded": batched_span,
         "simple span, recorded": lambda: ours.measure(simple, lambda: simple.bursts("span", 20_000)),
     }
-    if bench.has("bpftrace"):
+    tracefs = has_tracefs()
+    if not tracefs:
+        for peer in ("bpftrace", "perf"):
+            bench.absent(peer, "left out: tracefs cannot be mounted")
+    if tracefs and bench.has("bpftrace"):
         bpftrace = Bpftrace(bench)
         steps["bpftrace count(), two markers"] = lambda: bpftrace.measure(
             simple, "@{} = count();", lambda: simple.bursts("span", 20_000))
-    if bench.has("perf"):
+    if tracefs and bench.has("perf"):
         perf = state["perf"] = Perf(bench, simple.path)
         steps["perf record, two events"] = lambda: perf.measure(simple, lambda: simple.bursts("span", 20_000))
     if bench.has("lttng", "lttng-sessiond") and (has_lttng_headers() or bench.absent("lttng-ust headers")):
@@ -635,8 +651,8 @@ def report(bench):
     print(f"\n{'measured':<52}{'median':>14}  {'unit':<10} range")
     for what, value, unit, note in bench.rows:
         print(f"{what:<52}{number(value):>14}  {unit:<10} {note}")
-    for peer in bench.missing:
-        print(f"{peer:<52}{'-':>14}  not installed")
+    for peer, why in bench.missing.items():
+        print(f"{peer:<52}{'-':>14}  {why}")
     print(f"\n{'goal':<36}{'value':>12}  {'target':>10}  {'':<8} what")
     out = {}
     for name, (unit, limit, how, what) in GOALS.items():

@@ -161,6 +161,11 @@ class CommandTest(lib.Case):
         self.assertEqual(recorder.wait(), 4, recorder.err.text())
         self.assertIn("nothing was recorded", recorder.err.text())
 
+    def test_a_command_that_becomes_another_before_its_entry_is_held_there(self):
+        recorder = lib.Recorder(self, "--", lib.fixture("execs_early"))
+        self.assertEqual(recorder.wait(), 0, recorder.err.text())
+        self.assertSpans(recorder.load().trace(), {"step": 3})
+
     def test_a_command_that_is_killed_is_told_with_its_signal(self):
         recorder = lib.Recorder(self, "--", "/bin/sh", "-c", "kill -9 $$")
         recorder.wait()
@@ -171,6 +176,16 @@ class CommandTest(lib.Case):
         self.assertEqual(recorder.wait(), 4, recorder.err.text())
         self.assertIn("/no/such/program", recorder.err.text())
         self.assertFalse(os.path.exists(recorder.dir))
+
+    def test_what_could_not_begin_leaves_no_file(self):
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        folder = os.path.join(self.tmp(), "given")
+        os.mkdir(folder)
+        recorder = lib.Recorder(self, "-p", ended.pid, output=folder)
+        self.assertNotEqual(recorder.wait(), 0)
+        self.assertIn(f"no process {ended.pid}", recorder.err.text())
+        self.assertEqual(os.listdir(folder) if os.path.exists(folder) else [], [])
 
     def test_the_duration_ends_the_recording_and_not_the_command(self):
         done = os.path.join(self.tmp(), "done")

@@ -177,6 +177,24 @@ static void waits_compare_the_queue_with_the_work(void **state)
 	assert_non_null(warning(w, "queue-wait"));
 	assert_non_null(strstr(warning(w, "queue-wait"), "\"job\""));
 	assert_non_null(strstr(warning(w, "queue-wait"), "0.005 ms"));
+	/* The worker runs 2 of every 10 us. */
+	assert_non_null(strstr(warning(w, "queue-wait"), "(1 thread) is in spans 2"));
+	assert_non_null(strstr(warning(w, "queue-wait"), "more workers would not help"));
+}
+
+static void waits_for_busy_workers_ask_for_more(void **state)
+{
+	struct world *w = *state;
+	uint64_t i;
+
+	for (i = 0; i < 20; i++) {
+		rec__event(w->b, w->main, EV_FLOW_OUT, 10000 + i * 10000, "job")->id = i;
+		rec__span(w->b, w->worker, 20000 + i * 10000, 9500, "run");
+		rec__event(w->b, w->worker, EV_FLOW_IN, 20010 + i * 10000, "job")->id = i;
+	}
+	gather(w, NULL);
+	assert_non_null(strstr(warning(w, "queue-wait"), "(1 thread) is in spans 9"));
+	assert_non_null(strstr(warning(w, "queue-wait"), "more workers or larger batches"));
 }
 
 static void short_waits_give_no_warning(void **state)
@@ -350,6 +368,7 @@ int main(void)
 		TEST(threads_know_their_busy_time_and_longest_gap),
 		TEST(busy_time_counts_only_inside_the_windows),
 		TEST(waits_compare_the_queue_with_the_work),
+		TEST(waits_for_busy_workers_ask_for_more),
 		TEST(short_waits_give_no_warning),
 		TEST(requests_give_latency_first_output_and_time_per_unit),
 		TEST(a_request_without_an_end_tells_of_its_outputs_but_no_latency),

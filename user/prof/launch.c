@@ -166,8 +166,13 @@ static uint64_t entry_of(pid_t pid)
 	return 0;
 }
 
-/* Waits for the next stop; other signals are passed on. False when the command has ended. */
-static bool wait_stop(struct command *c, int event)
+#define IS_EVENT(status, event) ((status) >> 8 == (SIGTRAP | (event) << 8))
+
+/*
+ * Waits until the command has become a program, or comes to a breakpoint; other signals are passed
+ * on. False when it has ended. @became: whether it was the first of the two.
+ */
+static bool wait_stop(struct command *c, bool *became)
 {
 	int status, sig = 0;
 
@@ -182,20 +187,25 @@ static bool wait_stop(struct command *c, int event)
 			c->status = status;
 			return false;
 		}
-		if (event ? status >> 8 == (SIGTRAP | event << 8) : status >> 8 == SIGTRAP)
+		*became = IS_EVENT(status, PTRACE_EVENT_EXEC);
+		if (*became || status >> 8 == SIGTRAP)
 			return true;
 		sig = status >> 16 ? 0 : WSTOPSIG(status);
 		ptrace(PTRACE_CONT, c->pid, NULL, (void *)(intptr_t)sig);
 	}
 }
 
-static bool run_to_entry(struct command *c)
+#define EXECS_MAX 100 /* on end, before any entry is reached */
+
+/* A constructor of a library may exec before the entry is reached: @became, and to be run again. */
+static bool run_to_entry(struct command *c, bool *became)
 {
 	uint64_t entry = entry_of(c->pid);
 	cpu_regs regs;
 	struct iovec iov = { &regs, sizeof(regs) };
 	long word;
 
+	*became = false;
 	/* The registers of a 32-bit image have another layout. */
 	if (!entry || proc__is_32bit(c->pid))
 		return false;
@@ -203,7 +213,7 @@ static bool run_to_entry(struct command *c)
 	word = ptrace(PTRACE_PEEKTEXT, c->pid, (void *)entry, NULL);
 	if (errno || ptrace(PTRACE_POKETEXT, c->pid, (void *)entry, (void *)BREAKPOINT(word)))
 		return false;
-	if (ptrace(PTRACE_CONT, c->pid, NULL, NULL) || !wait_stop(c, 0))
+	if (ptrace(PTRACE_CONT, c->pid, NULL, NULL) || !wait_stop(c, became) || *became)
 		return false;
 	ptrace(PTRACE_POKETEXT, c->pid, (void *)entry, (void *)word);
 	if (ptrace(PTRACE_GETREGSET, c->pid, (void *)NT_PRSTATUS, &iov))
@@ -215,15 +225,20 @@ static bool run_to_entry(struct command *c)
 int command__go(struct command *c, void (*at_entry)(void *ctx), void *ctx, struct clika_error *err)
 {
 	bool held = !ptrace(PTRACE_SEIZE, c->pid, NULL, (void *)PTRACE_O_TRACEEXEC);
-	int e = 0;
+	int e = 0, tries = EXECS_MAX;
+	bool became = false;
 	ssize_t n;
 
 	if (write(c->go, "g", 1) != 1)
 		return error__set(err, -errno, "cannot start the command: %s", strerror(errno));
 	close(c->go);
 	c->go = -1;
-	if (held && wait_stop(c, PTRACE_EVENT_EXEC)) {
-		run_to_entry(c);
+	while (held && !became && wait_stop(c, &became))
+		if (!became) /* a trap of its own doing, before it was any program */
+			ptrace(PTRACE_CONT, c->pid, NULL, NULL);
+	if (became) {
+		while (became && tries--)
+			run_to_entry(c, &became);
 		if (!c->ended)
 			at_entry(ctx);
 		ptrace(PTRACE_DETACH, c->pid, NULL, NULL);

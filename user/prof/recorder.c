@@ -434,6 +434,9 @@ int clika_recorder__new(const struct clika_recorder_opts *o, struct clika_record
 	r->log = (struct logger){ log_line, r, LOG_DEBUG };
 	ret = setup(r, &err);
 	if (ret) {
+		/* Nothing was recorded: what open_writer() made is of no use to anybody. */
+		if (r->w && r->path)
+			unlink(r->path);
 		clika_recorder__free(r, NULL, NULL);
 		return prof_error__set(perr, ret, &err);
 	}

@@ -314,8 +314,14 @@ static int add_process(struct clika_recorder *r, struct task_list *tasks, pid_t 
 {
 	const struct wire_task_info *t = find_leader(tasks, lpid);
 	struct person_process *proc;
+	struct proc_stat st;
 	int ret;
 
+	if (!t && !proc__stat(lpid, &st) && st.state != 'Z' && st.state != 'X')
+		return error__set(err, -EPERM,
+				  "process %d runs, but this kernel does not show it to BPF: it "
+				  "cannot be recorded from here",
+				  (int)lpid);
 	if (!t)
 		return error__set(err, -ESRCH, "process %d has ended", (int)lpid);
 	ret = attacher__target_add(r->attacher, t->task.tgid, t->task.start);

@@ -276,6 +276,15 @@ static int span_begin(struct stats *st, const struct item *it)
 
 /* --- waiting, async spans -------------------------------------------------------------------- */
 
+static void wait__receiver(struct wait_stats *w, uint32_t thread)
+{
+	for (uint32_t i = 0; i < w->n_receivers; i++)
+		if (w->receivers[i] == thread)
+			return;
+	if (w->n_receivers < WAIT_RECEIVERS)
+		w->receivers[w->n_receivers++] = thread;
+}
+
 static int flow(struct stats *st, const struct item *it)
 {
 	uint32_t into = it->span ? it->span->ev.name : 0;
@@ -291,6 +300,7 @@ static int flow(struct stats *st, const struct item *it)
 	w = &st->waits[i];
 	w->name = it->ev->name;
 	w->into = into;
+	wait__receiver(w, it->track->index);
 	if (it->span) {
 		stats__add(&w->ran_ns, it->span->ev.dur);
 		w->ran++;

@@ -61,12 +61,16 @@ struct thread_stats {
 	uint64_t first_begin, last_end;
 };
 
+#define WAIT_RECEIVERS 32
+
 struct wait_stats { /* flows of one name into spans of one name: since the step before */
 	uint32_t name;
 	uint32_t into; /* string id of the receiving span's name; 0 = received outside spans */
 	struct histogram wait;
-	uint64_t ran_ns; /* durations of the spans that received them */
-	uint64_t ran;    /* how many of those */
+	uint64_t ran_ns;                    /* durations of the spans that received them */
+	uint64_t ran;                       /* how many of those */
+	uint32_t receivers[WAIT_RECEIVERS]; /* indices of threads: the first ones */
+	uint32_t n_receivers;
 };
 
 struct async_stats { /* async spans of one name */

@@ -183,9 +183,25 @@ static int warn_spans(struct stats *st)
 	return err;
 }
 
+static unsigned int percent(uint64_t part, uint64_t of)
+{
+	return of ? (unsigned int)((double)part * 100 / (double)of) : 0;
+}
+
+/* How much of the time the threads that take it are in spans, on average. */
+static unsigned int receivers_busy(const struct stats *st, const struct wait_stats *w)
+{
+	unsigned int sum = 0;
+
+	for (uint32_t i = 0; i < w->n_receivers; i++)
+		sum += percent(st->threads[w->receivers[i]].busy_ns, st->observed_ns);
+	return w->n_receivers ? sum / w->n_receivers : 0;
+}
+
 static int warn_waits(struct stats *st)
 {
 	const struct wait_stats *w;
+	unsigned int busy;
 	uint64_t wait, run;
 	int err = 0;
 	size_t i;
@@ -198,22 +214,24 @@ static int warn_waits(struct stats *st)
 		run = w->ran_ns / w->ran;
 		if (wait <= run)
 			continue;
+		busy = receivers_busy(st, w);
 		err = warn(st, "queue-wait",
 			   "\"%s\" waits %.3f ms on average for \"%s\", which then runs "
-			   "%.3f ms: "
-			   "the queue costs more than the work (more workers or larger "
-			   "batches?)",
-			   name_of(st, w->name), ms(wait), name_of(st, w->into), ms(run));
+			   "%.3f ms: the queue costs more than the work. What takes it (%u%s "
+			   "thread%s) is "
+			   "in spans %u %% of the time: %s",
+			   name_of(st, w->name), ms(wait), name_of(st, w->into), ms(run),
+			   w->n_receivers, w->n_receivers == WAIT_RECEIVERS ? " or more" : "",
+			   plural(w->n_receivers), busy,
+			   busy < IDLE_PERCENT
+				   ? "more workers would not help, waking them sooner might"
+				   : "more workers or larger batches might help");
+		fact(st, "receivers_busy_percent", busy);
 		fact(st, "count", w->wait.count);
 		fact(st, "mean_wait_ns", wait);
 		fact(st, "mean_run_ns", run);
 	}
 	return err;
-}
-
-static unsigned int percent(uint64_t part, uint64_t of)
-{
-	return of ? (unsigned int)((double)part * 100 / (double)of) : 0;
 }
 
 /* One thread does everything while the others of its process have room. */
