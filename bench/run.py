@@ -6,6 +6,7 @@ Run by `make bench`, as root. Costs in a target are medians over rounds, and in 
 measured once, one after the other, so that a slow minute hits all alike; ratios are taken round by round. Peers
 that are missing are named in the table. The goals go to build/bench.json.
 """
+import functools
 import json
 import os
 import pwd
@@ -131,6 +132,11 @@ def compile_program(source, name, *flags, libs=()):
     quiet([lib.compiler(), "-std=gnu11", "-O2", "-g", "-pthread", "-Ibench", "-I.", "-Iinclude", *flags,
            "-o", out, os.path.join("bench", source), *libs], cwd=ROOT, **lib.as_owner())
     return out
+
+
+@functools.lru_cache(None)
+def compile_once(source, name):
+    return compile_program(source, name)
 
 
 def has_lttng_headers():
@@ -493,14 +499,16 @@ def spans_in(recording, bench):
 def timed(argv, out):
     """(processor seconds, peak resident KiB) of a command whose output goes to a file. All that are
     compared here work on one thread; what a busy machine does meanwhile is not theirs."""
+    report = os.path.join(tempfile.gettempdir(), f"clika-bench-{os.getpid()}.peak")
     with open(out, "wb") as f:
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=f, stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(child.pid, 0)
-    seconds = usage.ru_utime + usage.ru_stime
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise AssertionError(f"{' '.join(argv)} ended with {child.returncode}")
-    return seconds, usage.ru_maxrss
+        code = subprocess.run([compile_once("peak.c", "peak"), report, *argv], stdin=subprocess.DEVNULL, stdout=f,
+                              stderr=subprocess.DEVNULL).returncode
+    if code:
+        raise AssertionError(f"{' '.join(argv)} ended with {code}")
+    with open(report) as f:
+        seconds, peak = f.read().split()
+    os.unlink(report)
+    return float(seconds), int(peak)
 
 
 def timed_export(recording, path, fmt="chrome", *options):
