@@ -18,6 +18,9 @@ INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 COMPDIR ?= $(PREFIX)/share/bash-completion/completions
 RECIPEDIR ?= $(PREFIX)/share/clika-bpf-prof/recipes
+# Where systemd looks also below /usr/local.
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -366,7 +369,8 @@ bench: deps-bench
 install: $(if $(SUDO_UID),,all)
 	@test -x $(CLI) || { echo "run 'make' first, without sudo" >&2; exit 1; }
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)/clika \
-		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(COMPDIR) $(DESTDIR)$(RECIPEDIR)
+		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(COMPDIR) $(DESTDIR)$(RECIPEDIR) $(DESTDIR)$(UNITDIR) \
+		$(DESTDIR)$(SYSUSERSDIR)
 	install -m 0755 $(CLI) $(DESTDIR)$(BINDIR)/
 	install -m 0644 $(STATIC) $(DESTDIR)$(LIBDIR)/
 	install -m 0755 $(SHARED) $(DESTDIR)$(LIBDIR)/
@@ -381,10 +385,17 @@ install: $(if $(SUDO_UID),,all)
 	install -m 0644 docs/man/*.1 $(DESTDIR)$(MANDIR)/man1/
 	install -m 0644 packaging/bash-completion $(DESTDIR)$(COMPDIR)/clika-bpf-prof
 	install -m 0644 $(RECIPE_SCHEMA) $(RECIPES) $(DESTDIR)$(RECIPEDIR)/
+	sed -e 's|@BINDIR@|$(BINDIR)|' packaging/systemd/clika-bpf-prof.service.in \
+		> $(DESTDIR)$(UNITDIR)/clika-bpf-prof.service
+	chmod 0644 $(DESTDIR)$(UNITDIR)/clika-bpf-prof.service
+	install -m 0644 packaging/systemd/clika-bpf-prof.socket $(DESTDIR)$(UNITDIR)/
+	install -m 0644 packaging/systemd/clika-prof.sysusers $(DESTDIR)$(SYSUSERSDIR)/clika-prof.conf
 
 uninstall:
 	rm -f $(DESTDIR)$(BINDIR)/clika-bpf-prof $(DESTDIR)$(LIBDIR)/libclika-prof.* $(DESTDIR)$(LIBDIR)/libclika-client.a \
 		$(DESTDIR)$(LIBDIR)/pkgconfig/libclika-prof.pc $(DESTDIR)$(COMPDIR)/clika-bpf-prof \
+		$(DESTDIR)$(UNITDIR)/clika-bpf-prof.service $(DESTDIR)$(UNITDIR)/clika-bpf-prof.socket \
+		$(DESTDIR)$(SYSUSERSDIR)/clika-prof.conf \
 		$(patsubst docs/man/%,$(DESTDIR)$(MANDIR)/man1/%,$(wildcard docs/man/*.1)) \
 		$(patsubst include/%,$(DESTDIR)$(INCLUDEDIR)/%,$(wildcard include/clika/*.h)) \
 		$(patsubst recipes/%,$(DESTDIR)$(RECIPEDIR)/%,$(wildcard recipes/*.json))

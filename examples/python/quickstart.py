@@ -29,7 +29,7 @@ def worker():
 
 
 def main():
-    threads = [threading.Thread(target=worker, name=f"worker {i}") for i in range(2)]
+    threads = [threading.Thread(target=worker, name=f"worker {i}", daemon=True) for i in range(2)]
     for t in threads:
         t.start()
 

@@ -58,6 +58,11 @@ struct clika_client_opts {
 	uint64_t max_bytes;   /* of the recording; 0 = the loader's limit */
 	bool flight_recorder; /* at max_bytes drop the oldest */
 	int timeout_ms;       /* of each call; 0 = 10,000 */
+	/* Asked some times a second, without a lock, by a call that waits: true ends the call with
+	 * -ECANCELED; an export's files are then incomplete, and the session goes on. Begin and end
+	 * of a capture are not asked about, they wait at most timeout_ms. NULL = wait on. */
+	bool (*interrupted)(void *ctx);
+	void *interrupted_ctx;
 };
 CLIKA_API void clika_client_opts__init(struct clika_client_opts *o);
 

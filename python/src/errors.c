@@ -121,6 +121,9 @@ PyObject *errors__raise_text(int code, const char *text)
 	/* A loader may answer with any number. */
 	if (code >= 0 || code < -4095)
 		code = -EBADMSG;
+	/* What interrupted the call is the exception already. */
+	if (code == -ECANCELED && PyErr_Occurred())
+		return NULL;
 	type = type_of(code);
 	if (code == -ENOMEM)
 		return PyErr_NoMemory();

@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 struct link { /* counted under the GIL */
@@ -23,7 +25,8 @@ struct session {
 	PyObject_HEAD struct link *link; /* NULL: not started, or closed */
 	pid_t owner;
 	bool started, closed;
-	pthread_mutex_t opening; /* one thread attaches, others wait for it, none with the GIL */
+	pthread_mutex_t opening; /* one thread attaches, others wait for it, none with the GIL; it
+				  * tells a thread that it has it already */
 	struct clika_client_opts opts; /* its strings lie in @held */
 	PyObject *held;
 	char **argv;
@@ -82,6 +85,44 @@ static PyObject *shut_down(PyObject *module, PyObject *none)
 	(void)none;
 	shutting_down = true;
 	Py_RETURN_NONE;
+}
+
+/* --- signals ---------------------------------------------------------------------------------- */
+
+/*
+ * Python runs handlers of signals on its main thread, when that asks for them. A call that waits
+ * asks, so that Ctrl-C ends it. Without the GIL.
+ */
+static bool interrupted(void *unused)
+{
+	PyGILState_STATE gil;
+	bool yes;
+
+	(void)unused;
+	if (shutting_down || syscall(SYS_gettid) != getpid())
+		return false;
+	gil = PyGILState_Ensure();
+	yes = PyErr_CheckSignals() != 0;
+	PyGILState_Release(gil);
+	return yes;
+}
+
+/* 0, -ECANCELED with an exception, or -EDEADLK. Without the GIL. */
+static int lock_opening(struct session *s)
+{
+	struct timespec ts;
+	int ret;
+
+	do {
+		clock_gettime(CLOCK_REALTIME, &ts);
+		ts.tv_nsec += 50000000;
+		ts.tv_sec += ts.tv_nsec / 1000000000;
+		ts.tv_nsec %= 1000000000;
+		ret = pthread_mutex_timedlock(&s->opening, &ts);
+		if (ret == ETIMEDOUT && interrupted(NULL))
+			return -ECANCELED;
+	} while (ret == ETIMEDOUT);
+	return -ret;
 }
 
 /* --- options ---------------------------------------------------------------------------------- */
@@ -203,6 +244,7 @@ static PyObject *session__new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
 	allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
 	struct session *s = (struct session *)alloc(type, 0);
+	pthread_mutexattr_t checked;
 
 	(void)args;
 	(void)kw;
@@ -211,8 +253,12 @@ static PyObject *session__new(PyTypeObject *type, PyObject *args, PyObject *kw)
 	s->link = NULL;
 	s->owner = getpid();
 	s->started = s->closed = false;
-	pthread_mutex_init(&s->opening, NULL);
+	pthread_mutexattr_init(&checked);
+	pthread_mutexattr_settype(&checked, PTHREAD_MUTEX_ERRORCHECK);
+	pthread_mutex_init(&s->opening, &checked);
+	pthread_mutexattr_destroy(&checked);
 	clika_client_opts__init(&s->opts);
+	s->opts.interrupted = interrupted;
 	s->held = PyList_New(0);
 	if (!s->held) {
 		Py_DECREF((PyObject *)s);
@@ -284,27 +330,25 @@ static PyObject *open_session(PyObject *self, PyObject *none)
 	struct session *s = (struct session *)self;
 	struct clika_client_error err = { 0 };
 	struct clika_client *client = NULL;
-	int ret = 0;
+	int ret = 0, locked;
 
 	(void)none;
 	if (usable(s))
 		return NULL;
 	if (s->link)
 		Py_RETURN_NONE;
-	Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&s->opening);
-	if (!__atomic_load_n(&s->link, __ATOMIC_ACQUIRE))
+	Py_BEGIN_ALLOW_THREADS locked = lock_opening(s);
+	if (!locked && !__atomic_load_n(&s->link, __ATOMIC_ACQUIRE))
 		ret = clika_client__new(&s->opts, &client, &err);
-	Py_END_ALLOW_THREADS
-		/* The lock is held: link is set by nobody else. */
-		if (client && s->closed)
-	{
+	Py_END_ALLOW_THREADS if (locked) return errors__raise_text(
+		locked, "this thread is beginning the session's first capture already");
+	/* The lock is held: link is set by nobody else. */
+	if (client && s->closed) {
 		clika_client__free(client);
 		ret = -EBADF;
 		strcpy(err.msg, "the session was closed meanwhile");
 		err.code = ret;
-	}
-	else if (client)
-	{
+	} else if (client) {
 		struct link *l = link__new(client);
 
 		if (l) {

@@ -3,6 +3,8 @@
 """Writes clika_runtime/profiler/empty/: what each exporter makes of a recording that holds nothing.
 
     python/tools/empty_results.py build/clika-bpf-prof [FOLDER]
+
+The same tool writes the same bytes. A test fails while the folder has anything else.
 """
 import os
 import re
@@ -13,7 +15,13 @@ import tempfile
 import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FOLDER = os.path.join(os.path.dirname(HERE), "clika_runtime", "profiler", "empty")
+PACKAGE = os.path.join(os.path.dirname(HERE), "clika_runtime")
+FOLDER = os.path.join(PACKAGE, "profiler", "empty")
+
+
+def version():
+    with open(os.path.join(PACKAGE, "_version.py")) as f:
+        return re.search(r'^version = "(.*)"$', f.read(), re.M)[1]
 
 
 def text(s):
@@ -25,7 +33,7 @@ def text(s):
 def recording():
     """A complete recording of nothing, as docs/recording-format.md says."""
     ident = 1
-    meta = text("clika-bpf-prof") + text("0.1.0") + bytes(6) + bytes(4)
+    meta = text("clika-bpf-prof") + text(version()) + bytes(6) + bytes(4)
     index = bytes([4, len(meta)]) + meta
     head = struct.pack("<8sHHIQQQI", b"\x89CLIKA\r\n", 1, 0, 64, ident, 1, 0, 0)
     head += struct.pack("<I", zlib.crc32(head)) + bytes(16)
@@ -41,6 +49,8 @@ def formats(tool):
 
 def write(tool, folder):
     os.makedirs(folder, exist_ok=True)
+    for name in set(os.listdir(folder)) - set(formats(tool)):
+        os.unlink(os.path.join(folder, name))
     with tempfile.TemporaryDirectory() as tmp:
         path = os.path.join(tmp, "recording.clika")
         with open(path, "wb") as f:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from conftest import TOOL, needs_root, python, until
+from conftest import PATIENCE, TOOL, needs_root, python, until
 
 private_only = needs_root  # it harms a private loader
 
@@ -177,6 +177,111 @@ def test_signals_and_descriptors_of_the_host_stay_as_they_were():
         say([before == state(), len(os.listdir("/proc/self/fd")) - fds])
     """)
     assert done.json == [True, 0]
+
+
+# ---- signals while a call waits ------------------------------------------------------------------------------------------
+
+# An export that takes seconds, and what tells how long something took.
+LONG = """
+    import signal, tempfile
+    FORMATS = ["html", "otlp", "csv", "html", "otlp"]
+    out = tempfile.mkdtemp()
+    def export(s):
+        s._write({f"{out}/{i}": f for i, f in enumerate(FORMATS)})
+    def timed(f, *args):
+        t = time.monotonic()
+        try:
+            f(*args)
+            said = "done"
+        except BaseException as e:
+            said = type(e).__name__
+        return said, time.monotonic() - t
+    s = ProfileSession()
+    with s.start_capture():
+        for i in range(300_000):
+            with span("x", i=i):
+                pass
+"""
+
+
+def long(code):
+    return python(textwrap.dedent(LONG) + textwrap.dedent(code), timeout=3 * PATIENCE, warn="default")
+
+
+def test_ctrl_c_ends_a_long_export_and_the_session_goes_on():
+    done = long("""
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        stopped = timed(export, s)
+        left = os.listdir(out)
+        again = timed(s.summary_text)
+        whole = timed(export, s)
+        with s.start_capture("more"):
+            work("y")
+        say([stopped, left, again, whole, sorted(os.listdir(out)), counts(s)])
+    """)
+    stopped, left, again, whole, files, seen = done.json
+    assert stopped[0] == "KeyboardInterrupt" and left == []
+    assert again[0] == whole[0] == "done" and len(files) == 5
+    assert whole[1] > 1, "an export of this size shows nothing"
+    assert stopped[1] < 0.3 + whole[1] / 3
+    assert seen == {"x": 300_000, "y": 1}
+
+
+def test_signal_handler_runs_while_an_export_waits_and_may_ask_for_what_waits_not_for_it():
+    done = long("""
+        seen = []
+        def handler(n, frame):
+            t = time.monotonic()
+            s.start_capture("from the handler").stop()
+            try:
+                s.summary_text()
+            except ProfilerError as e:
+                seen.append([str(e), time.monotonic() - t])
+        signal.signal(signal.SIGUSR1, handler)
+        began = time.monotonic()
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        whole = timed(export, s)
+        say([seen, whole, len(os.listdir(out)), s.stats()["captures_open"]])
+    """)
+    seen, whole, files, captures_open = done.json
+    assert len(seen) == 1 and "within an export" in seen[0][0] and seen[0][1] < 1
+    assert whole[0] == "done" and files == 5 and captures_open == 0
+
+
+def test_ctrl_c_on_the_main_thread_leaves_the_export_of_another_alone():
+    done = long("""
+        other = []
+        t = threading.Thread(target=lambda: other.append(timed(export, s)))
+        t.start()
+        time.sleep(0.3)
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        mine = timed(s.perfetto_trace)   # waits for its turn
+        t.join()
+        say([mine, other, len(os.listdir(out))])
+    """)
+    mine, other, files = done.json
+    assert mine[0] == "KeyboardInterrupt" and mine[1] < other[0][1]
+    assert other[0][0] == "done" and files == 5
+
+
+def test_ctrl_c_ends_the_wait_for_a_loader_that_does_not_answer():
+    done = python("""
+        import signal, socket, tempfile
+        path = os.path.join(tempfile.mkdtemp(), "s")
+        server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        server.bind(path)
+        server.listen()
+        s = ProfileSession.with_options(via="service", socket=path, timeout=20)
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        t = time.monotonic()
+        try:
+            s.start_capture()
+        except KeyboardInterrupt:
+            say([time.monotonic() - t, s.started, s.closed])
+        server.close()
+    """)
+    seconds, started, closed = done.json
+    assert seconds < 5 and not started and not closed
 
 
 # ---- ways to end ----------------------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 """The interface that was promised, to the letter; and what the package is made of."""
 import inspect
 import os
+import pathlib
 import pydoc
 import re
+import subprocess
 import sys
 import typing
 
@@ -12,7 +14,7 @@ import pytest
 import clika_runtime
 import clika_runtime.profiler as profiler
 from clika_runtime.profiler import ProfileSession
-from conftest import ROOT, python
+from conftest import ROOT, TOOL, needs_root, python
 
 PROMISED = {
     "__init__": "(self) -> None",
@@ -108,6 +110,27 @@ def test_package_is_typed():
     for name in vars(native):
         if not name.startswith("__"):
             assert re.search(rf"^(?:class|def) {name}\b", stub, re.M), f"{name} is missing in the stub"
+
+
+@needs_root
+def test_empty_results_are_those_of_the_exporters(tmp_path):
+    """What a session without captures gives is kept in files: they must be what the tool makes today."""
+    script, kept = "python/tools/empty_results.py", os.path.join(ROOT, "python/clika_runtime/profiler/empty")
+    subprocess.run([sys.executable, os.path.join(ROOT, script), TOOL, str(tmp_path)], check=True, timeout=60)
+
+    def files(folder):
+        return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+
+    now, then = files(tmp_path), files(kept)
+    other = sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
+    assert not other, f"{', '.join(other)}: out of date; run `{script} build/clika-bpf-prof` and commit what it writes"
+    assert len(now) >= 13
+
+
+@needs_root
+def test_package_and_tool_are_of_one_version():
+    said = subprocess.run([TOOL, "--version"], capture_output=True, text=True, check=True).stdout
+    assert clika_runtime.__version__ in said.split()
 
 
 def test_errors_are_a_family():

@@ -52,7 +52,7 @@ static int show(void *ctx, const struct clika_service_session *s)
 	else
 		cell(t, "%" PRIu32, s->target_pid);
 	format__duration(text, sizeof(text), s->seconds * 1000000000ull);
-	table__cell(t, text);
+	table__cell(t, s->seconds ? text : "0 s");
 	format__count(text, sizeof(text), s->records);
 	table__cell(t, text);
 	format__count(text, sizeof(text), s->lost);

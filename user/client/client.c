@@ -24,6 +24,8 @@
 /* Attaching the first time loads the BPF programs and looks at what the target maps. */
 #define NEW_TIMEOUT_MS 30000
 #define EXPORT_TIMEOUT_MS 600000
+/* How long a call waits until it asks again whether it shall end. */
+#define ASK_NS (50 * NSEC_PER_MSEC)
 
 /* A request on its way. Lies on the stack of the thread that waits for the answer. */
 struct request {
@@ -41,16 +43,19 @@ struct request {
  */
 struct clika_client {
 	pthread_mutex_t lock;   /* of everything below; not held while waiting */
-	pthread_cond_t changed; /* an answer came, or nobody receives */
+	pthread_cond_t changed; /* an answer came, nobody receives, or an export has ended */
 	struct request *waiting;
 	bool receiving;
-	pthread_mutex_t exporting; /* the loader writes one export at a time; taken before lock */
+	bool exporting; /* the loader writes one export at a time */
+	pthread_t exporter;
 	int sock;
 	uint32_t seq;
 	int timeout_ms;
 	bool private_loader;
 	bool gone;
-	pid_t owner; /* a forked child must not talk on this connection */
+	pid_t owner;                    /* a forked child must not talk on this connection */
+	bool (*interrupted)(void *ctx); /* may be NULL */
+	void *interrupted_ctx;
 	struct held_command command;
 	struct proto_message in;
 };
@@ -124,29 +129,67 @@ static void wait_for_change(struct clika_client *c, uint64_t deadline)
 	pthread_cond_timedwait(&c->changed, &c->lock, &ts);
 }
 
-/* Until @r is done. The lock is held, and given up while waiting. */
-static void wait_for_answer(struct clika_client *c, struct request *r, uint64_t deadline)
+/* Whoever is asked may call this client: no lock is held meanwhile, and nobody is receiving for it. */
+static bool is_interrupted(struct clika_client *c)
+{
+	bool yes;
+
+	pthread_mutex_unlock(&c->lock);
+	yes = c->interrupted(c->interrupted_ctx);
+	pthread_mutex_lock(&c->lock);
+	return yes;
+}
+
+static void receive_for_all(struct clika_client *c, uint64_t until)
 {
 	int ret;
 
+	c->receiving = true;
+	pthread_mutex_unlock(&c->lock);
+	ret = proto__receive(c->sock, &c->in, until);
+	pthread_mutex_lock(&c->lock);
+	c->receiving = false;
+	if (!ret)
+		deliver(c);
+	else if (ret != -ETIMEDOUT)
+		give_up(c, ret);
+	pthread_cond_broadcast(&c->changed);
+}
+
+/* Until @r is done. The lock is held, and given up while waiting. */
+static void wait_for_answer(struct clika_client *c, struct request *r, uint64_t deadline, bool ask)
+{
+	uint64_t next = ask ? clock__boottime_ns() + ASK_NS : UINT64_MAX, now, until;
+
 	while (!r->done) {
-		if (clock__boottime_ns() >= deadline) {
+		now = clock__boottime_ns();
+		until = next < deadline ? next : deadline;
+		if (now >= deadline) {
 			give_up(c, -ETIMEDOUT);
+		} else if (now >= next) {
+			if (is_interrupted(c)) {
+				r->ret = -ECANCELED;
+				r->done = true;
+			}
+			next = clock__boottime_ns() + ASK_NS;
 		} else if (c->receiving) {
-			wait_for_change(c, deadline);
+			wait_for_change(c, until);
 		} else {
-			c->receiving = true;
-			pthread_mutex_unlock(&c->lock);
-			ret = proto__receive(c->sock, &c->in, deadline);
-			pthread_mutex_lock(&c->lock);
-			c->receiving = false;
-			if (ret)
-				give_up(c, ret);
-			else
-				deliver(c);
-			pthread_cond_broadcast(&c->changed);
+			receive_for_all(c, until);
 		}
 	}
+}
+
+/* The export that nobody waits for any more ends; the answers are passed over when they come. */
+static void cancel_export(struct clika_client *c, uint32_t seq)
+{
+	struct proto_header h = { .type = REQ_CANCEL, .seq = ++c->seq };
+	struct buf b = { 0 };
+
+	buf__u32le(&b, seq);
+	if (proto__send(c->sock, &h, &b, NULL, 0, clock__boottime_ns() + NSEC_PER_SEC))
+		give_up(c, -EPIPE);
+	buf__free(&b);
 }
 
 static int exchange(struct clika_client *c, struct request *r, enum proto_request type,
@@ -154,6 +197,8 @@ static int exchange(struct clika_client *c, struct request *r, enum proto_reques
 {
 	struct proto_header h = { .type = type };
 	uint64_t deadline = clock__boottime_ns() + (uint64_t)timeout_ms * NSEC_PER_MSEC;
+	/* An answer that nobody takes would leave a capture open, or its end unsure. */
+	bool ask = c->interrupted && type != REQ_CAPTURE_BEGIN && type != REQ_CAPTURE_END;
 	struct request **at;
 	int ret;
 
@@ -170,7 +215,7 @@ static int exchange(struct clika_client *c, struct request *r, enum proto_reques
 	if (!ret) {
 		r->next = c->waiting;
 		c->waiting = r;
-		wait_for_answer(c, r, deadline);
+		wait_for_answer(c, r, deadline, ask);
 		for (at = &c->waiting; *at != r; at = &(*at)->next)
 			;
 		*at = r->next;
@@ -179,6 +224,8 @@ static int exchange(struct clika_client *c, struct request *r, enum proto_reques
 			ret = -EBADMSG;
 			give_up(c, ret);
 		}
+		if (ret == -ECANCELED && type == REQ_EXPORT && !c->gone)
+			cancel_export(c, r->seq);
 	} else if (ret != -EMSGSIZE && ret != -ENOMEM) {
 		give_up(c, ret);
 	}
@@ -208,6 +255,8 @@ static int call(struct clika_client *c, enum proto_request type, const struct bu
 	if (ret == -EMSGSIZE || ret == -ENOMEM) {
 		ret = fail(err, ret, "%s",
 			   ret == -ENOMEM ? "out of memory" : "too much for one request");
+	} else if (ret == -ECANCELED) {
+		ret = fail(err, ret, "the call was interrupted");
 	} else if (ret) {
 		ret = lost_loader(ret, err);
 	} else if (r.h.code) {
@@ -374,13 +423,14 @@ int clika_client__new(const struct clika_client_opts *o, struct clika_client **o
 	if (!c)
 		return fail(err, -ENOMEM, "out of memory");
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_mutex_init(&c->exporting, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	c->sock = -1;
 	c->owner = getpid();
+	c->interrupted = o->interrupted;
+	c->interrupted_ctx = o->interrupted_ctx;
 	c->timeout_ms = o->timeout_ms > 0 ? o->timeout_ms : DEFAULT_TIMEOUT_MS;
 	c->command.go = c->command.failed = -1;
 	ret = open_connection(c, o, err);
@@ -406,7 +456,6 @@ void clika_client__free(struct clika_client *c)
 	/* In a forked child threads that are not there may still seem to wait. */
 	if (c->owner == getpid()) {
 		pthread_cond_destroy(&c->changed);
-		pthread_mutex_destroy(&c->exporting);
 		pthread_mutex_destroy(&c->lock);
 	}
 	free(c);
@@ -465,6 +514,42 @@ int clika_client__flush(struct clika_client *c, struct clika_client_error *err)
 	return call(c, REQ_FLUSH, NULL, NULL, 0, c->timeout_ms, NULL, err);
 }
 
+static int begin_export(struct clika_client *c, struct clika_client_error *err)
+{
+	uint64_t deadline = clock__boottime_ns() + EXPORT_TIMEOUT_MS * NSEC_PER_MSEC;
+	int ret = 0;
+
+	pthread_mutex_lock(&c->lock);
+	while (c->exporting && !ret) {
+		if (pthread_equal(c->exporter, pthread_self())) {
+			ret = fail(err, -EDEADLK,
+				   "this thread is within an export of this session: what "
+				   "interrupts it "
+				   "cannot make another");
+		} else if (clock__boottime_ns() >= deadline) {
+			ret = fail(err, -EBUSY, "another thread's export does not end");
+		} else {
+			wait_for_change(c, clock__boottime_ns() + ASK_NS);
+			if (c->interrupted && is_interrupted(c))
+				ret = fail(err, -ECANCELED, "the call was interrupted");
+		}
+	}
+	if (!ret) {
+		c->exporting = true;
+		c->exporter = pthread_self();
+	}
+	pthread_mutex_unlock(&c->lock);
+	return ret;
+}
+
+static void end_export(struct clika_client *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->exporting = false;
+	pthread_cond_broadcast(&c->changed);
+	pthread_mutex_unlock(&c->lock);
+}
+
 int clika_client__export_view(struct clika_client *c, const char *const *formats, const int *fds,
 			      size_t n, const struct clika_client_view *view,
 			      struct clika_client_error *err)
@@ -482,11 +567,13 @@ int clika_client__export_view(struct clika_client *c, const char *const *formats
 	proto__put_strings(&b, formats, n);
 	proto__put_string(&b, view && view->capture ? view->capture : "");
 	buf__u64le(&b, view ? view->last_ns : 0);
-	if (c->owner == getpid())
-		pthread_mutex_lock(&c->exporting);
-	ret = call(c, REQ_EXPORT, &b, fds, n, EXPORT_TIMEOUT_MS, NULL, err);
-	if (c->owner == getpid())
-		pthread_mutex_unlock(&c->exporting);
+	/* A forked child is told so by call(), which takes no lock. */
+	ret = c->owner == getpid() ? begin_export(c, err) : 0;
+	if (!ret) {
+		ret = call(c, REQ_EXPORT, &b, fds, n, EXPORT_TIMEOUT_MS, NULL, err);
+		if (c->owner == getpid())
+			end_export(c);
+	}
 	buf__free(&b);
 	return ret;
 }

@@ -159,7 +159,8 @@ static int open_writer(struct clika_recorder *r, struct clika_error *err)
 	snprintf(text, sizeof(text), "%s %s", u.release, u.version);
 	m.tool = "clika-bpf-prof";
 	m.version = CLIKA_PROF_VERSION;
-	m.command = r->o.redact ? NULL : own_command_line();
+	/* Whoever opens its own captures records for others: how it was started tells them nothing. */
+	m.command = r->o.redact || r->o.no_capture ? NULL : own_command_line();
 	m.host = u.nodename;
 	m.kernel = text;
 	m.arch = u.machine;

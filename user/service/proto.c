@@ -288,8 +288,10 @@ int proto__receive(int sock, struct proto_message *m, uint64_t deadline)
 			return ret;
 	}
 	take_fds(m, &msg);
-	if (n == 0)
+	if (n == 0) {
+		proto_message__close_fds(m);
 		return -EPIPE;
+	}
 	if ((size_t)n < sizeof(m->h) || msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 		goto bad;
 	memcpy(&m->h, m->bytes, sizeof(m->h));

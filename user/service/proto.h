@@ -28,7 +28,8 @@
 	X(REQ_EXPORT, 6) /* strings formats, one descriptor each, string tag ("" = all),    \
 				 * u64 last ns (0 = all) -> nothing */      \
 	X(REQ_STATS, 7)  /* nothing -> struct proto_stats */                                       \
-	X(REQ_LIST, 8)   /* nothing -> u32 n, n times struct proto_session */
+	X(REQ_LIST, 8)   /* nothing -> u32 n, n times struct proto_session */                      \
+	X(REQ_CANCEL, 9) /* u32 seq of an export -> nothing; the export is answered first */
 
 enum proto_request {
 #define X(e, n) e = n,

@@ -121,6 +121,12 @@ static int open_socket(struct server *sv, struct clika_prof_error *err)
 		return fail(err, -e, "cannot listen at %s: %s", path, strerror(e));
 	snprintf(sv->made, sizeof(sv->made), "%s", path);
 	gr = sv->o->everyone ? NULL : getgrnam(CLIKA_SERVICE_GROUP);
+	if (!gr && !sv->o->everyone && sv->o->log)
+		sv->o->log(sv->o->log_ctx, 1, "service",
+			   "there is no group " CLIKA_SERVICE_GROUP
+			   ", so only root can connect: make "
+			   "it with 'sudo groupadd --system " CLIKA_SERVICE_GROUP
+			   "' and start again, or serve with --everyone");
 	if (gr && lchown(path, (uid_t)-1, gr->gr_gid))
 		return fail(err, -errno, "cannot give %s to the group " CLIKA_SERVICE_GROUP ": %s",
 			    path, strerror(errno));

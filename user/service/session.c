@@ -268,6 +268,21 @@ static int on_export(struct run *run, struct cursor *c)
 	return ret;
 }
 
+static int on_cancel(struct run *run, struct cursor *c)
+{
+	uint32_t seq = cursor__u32le(c);
+	int ret = 0;
+
+	if (c->bad)
+		return refuse(run, -EBADMSG, "malformed request");
+	/* Another one, or none: it has ended meanwhile. */
+	if (run->worker.pid && run->worker.seq == seq) {
+		worker__kill(&run->worker);
+		ret = answer(run, seq, REQ_EXPORT, -ECANCELED, "the export was given up", NULL);
+	}
+	return ret ? ret : answer(run, run->m.h.seq, REQ_CANCEL, 0, NULL, NULL);
+}
+
 static int on_stats(struct run *run)
 {
 	struct clika_recorder_stats st = { .sz = sizeof(st) };
@@ -360,6 +375,8 @@ static int handle(struct run *run)
 		return on_export(run, &c);
 	case REQ_STATS:
 		return on_stats(run);
+	case REQ_CANCEL:
+		return on_cancel(run, &c);
 	}
 	return refuse(run, -EINVAL, "unknown request");
 }
