@@ -23,6 +23,7 @@ const volatile __u32 cfg_rings __weak = 1;
 const volatile __u64 cfg_wake_bytes __weak = 0; /* fill of a ring that wakes the reader */
 const volatile __u8 cfg_system __weak = 0;      /* every process, not only the targets */
 const volatile __u8 cfg_follow __weak = 0;      /* children of targets are targets */
+const volatile __u8 cfg_guarded __weak = 0;     /* for somebody without rights, see life_exec() */
 const volatile __u8 cfg_has_uid __weak = 0;
 const volatile __u32 cfg_uid __weak = 0;
 const volatile __u64 cfg_cgroup __weak = 0;      /* id of a cgroup v2 folder, 0 = any */

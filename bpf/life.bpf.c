@@ -45,33 +45,6 @@ int BPF_PROG(life_prepare_exec, struct task_struct *task)
 	return 0;
 }
 
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(life_exec, struct task_struct *task)
-{
-	struct wire_buffer_key key = { .tid = task->pid };
-	struct wire_target *t = target__of(task);
-	__u32 tgid = task->tgid;
-	int i;
-
-	if (!t) {
-		/* Another image may be wanted where the old one was not. */
-		if (cfg_system)
-			bpf_map_delete_elem(&targets, &tgid);
-		return 0;
-	}
-	for (i = 0; i < WIRE_SLOTS; i++) {
-		key.slot = i;
-		bpf_map_delete_elem(&buffers, &key);
-	}
-	if (cfg_system && !process__wanted(task)) {
-		bpf_map_delete_elem(&targets, &tgid);
-		return 0;
-	}
-	if (process__tell(task, W_EXEC, true))
-		t->told = (__u32)BPF_CORE_READ(task, self_exec_id) + 1;
-	return 0;
-}
-
 static __always_inline void life__tell(struct task_struct *task, __u8 kind, __u8 flags, int code,
 				       const char *comm)
 {
@@ -92,6 +65,47 @@ static __always_inline void life__tell(struct task_struct *task, __u8 kind, __u8
 	e->pad = 0;
 	bpf_probe_read_kernel_str(e->comm, sizeof(e->comm), comm);
 	ring__submit(ring, e);
+}
+
+#define BINPRM_ENFORCE_NONDUMP 1 /* a program that its user may run, not read */
+
+/* The rules of ptrace: such a program, as one with set-user-id, is not its user's to look into. */
+static __always_inline bool image__guarded(struct linux_binprm *bprm)
+{
+	return BPF_CORE_READ_BITFIELD_PROBED(bprm, secureexec) ||
+	       BPF_CORE_READ(bprm, interp_flags) & BINPRM_ENFORCE_NONDUMP;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(life_exec, struct task_struct *task, pid_t old, struct linux_binprm *bprm)
+{
+	struct wire_buffer_key key = { .tid = task->pid };
+	struct wire_target *t = target__of(task);
+	__u32 tgid = task->tgid;
+	int i;
+
+	if (!t) {
+		/* Another image may be wanted where the old one was not. */
+		if (cfg_system)
+			bpf_map_delete_elem(&targets, &tgid);
+		return 0;
+	}
+	for (i = 0; i < WIRE_SLOTS; i++) {
+		key.slot = i;
+		bpf_map_delete_elem(&buffers, &key);
+	}
+	if (cfg_guarded && image__guarded(bprm)) {
+		life__tell(task, W_EXIT, WF_LAST, 0, task->comm);
+		bpf_map_delete_elem(&targets, &tgid);
+		return 0;
+	}
+	if (cfg_system && !process__wanted(task)) {
+		bpf_map_delete_elem(&targets, &tgid);
+		return 0;
+	}
+	if (process__tell(task, W_EXEC, true))
+		t->told = (__u32)BPF_CORE_READ(task, self_exec_id) + 1;
+	return 0;
 }
 
 SEC("tp_btf/sched_process_exit")

@@ -113,6 +113,8 @@ struct task_struct {
 
 struct linux_binprm {
 	const char *filename;
+	unsigned int interp_flags;
+	unsigned int secureexec : 1;
 };
 
 struct seq_file;

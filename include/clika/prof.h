@@ -89,6 +89,8 @@ struct clika_recorder_opts {
 	uint64_t delay_ns;      /* the capture opens this long after attaching */
 	const char *tag;        /* of the capture; NULL = "default" */
 	bool no_capture;        /* open no capture: what follows opens its own */
+	int64_t on_behalf;      /* -1; else of a user without rights: only what this user may look
+				 * into is recorded, as ptrace sees it; set-user-id programs are not */
 	const char *output_dir; /* where recording.clika goes; NULL = memory file only */
 	bool overwrite;
 	uid_t owner; /* of files; (uid_t)-1 = leave as created */

@@ -2,10 +2,12 @@
 """Ordinary users and a service that root has started."""
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
 import subprocess
+import textwrap
 
 import pytest
 
@@ -91,6 +93,68 @@ def test_own_process_that_is_not_dumpable_is_refused(service):
         assert done.json == "refused"
     finally:
         p.communicate("\n", timeout=30)
+
+
+@pytest.fixture
+def programs(tmp_path):
+    """The same program as anybody's, as one with set-user-id, and as one that may be run but not read."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for p in (folder, *folder.parents[:3]):
+        os.chmod(p, 0o755)
+    for name, mode in (("plain", 0o755), ("setuid", 0o4755), ("hidden", 0o711)):
+        shutil.copy(shutil.which("dash") or shutil.which("sh"), folder / name)
+        os.chmod(folder / name, mode)
+    if subprocess.run([folder / "setuid", "-p", "-c", "test $(id -u) = 0"], **NOBODY).returncode:
+        pytest.skip(f"{folder} is mounted nosuid, or the shell drops what it gained")
+    return folder
+
+
+SPANS_BY_PROGRAM = """
+    def by_program(s):
+        names, seen = {}, collections.Counter()
+        for e in json.loads(s.chrome_trace_json())["traceEvents"]:
+            if e["ph"] == "M" and e["name"] == "process_name":
+                names[e["pid"]] = e["args"]["name"].split()[0]
+            elif e["ph"] == "X":
+                seen[e["pid"]] += 1
+        return {names[pid]: n for pid, n in seen.items()}
+"""
+
+
+def test_programs_that_gain_rights_are_not_recorded_for_their_caller(service, programs):
+    script = "sleep 0.5; for p in plain setuid hidden plain; do $0/$p -p -c 'x=$(echo $p); id >/dev/null; :'; done; :"
+    code = textwrap.dedent(SPANS_BY_PROGRAM) + textwrap.dedent("""
+        s = ProfileSession.for_command([f"{sys.argv[1]}/plain", "-c", sys.argv[2], sys.argv[1]], probes=["libc*:malloc"])
+        with s.start_capture():
+            status = s.wait(30)
+        say([status, by_program(s)])
+    """)
+    status, seen = python(code, programs, script, env=service.env, **NOBODY).json
+    assert status == 0 and seen.get("plain") and not {"setuid", "hidden"} & seen.keys(), seen
+    # Root may: the others were there to be seen.
+    status, seen = python(code, programs, script, env=service.env).json
+    assert status == 0 and seen.get("plain") and seen.get("setuid") and seen.get("hidden"), seen
+
+
+def test_children_that_have_gained_rights_already_are_not_recorded(service, programs):
+    loop = "while :; do x=$(echo y); sleep 0.02; done"
+    parent = subprocess.Popen([programs / "plain", "-c", f"{programs}/setuid -p -c '{loop}' & {loop}"],
+                              start_new_session=True, **NOBODY)
+    code = textwrap.dedent(SPANS_BY_PROGRAM) + textwrap.dedent("""
+        s = ProfileSession.for_process(int(sys.argv[1]), children=True, probes=["libc*:malloc"])
+        with s.start_capture():
+            time.sleep(0.5)
+        say(by_program(s))
+    """)
+    try:
+        seen = python(code, parent.pid, env=service.env, **NOBODY).json
+        assert seen.get("plain") and "setuid" not in seen, seen
+        seen = python(code, parent.pid, env=service.env).json
+        assert seen.get("plain") and seen.get("setuid"), seen
+    finally:
+        os.killpg(parent.pid, signal.SIGKILL)
+        parent.wait()
 
 
 def test_users_do_not_see_each_other(service):

@@ -161,6 +161,8 @@ bool text__glob_parts(const char *pattern, const char *s, struct text_part *part
 
 /* Whole of a small file (procfs too), NUL-terminated, at most @max bytes. malloc'ed. */
 int file__read_all(int dirfd, const char *path, size_t max, char **data, size_t *len);
+/* May @uid, without rights, look into the process? What a read-only ptrace check asks. */
+bool owner__is(pid_t pid, uid_t uid);
 int fd__write_all(int fd, const void *p, size_t n); /* -errno; handles short writes and EINTR */
 
 /*

@@ -69,6 +69,7 @@ static void attacher__configure(struct attacher *a, const struct attach_opts *o)
 	ro->cfg_wake_bytes = a->ring_bytes / 4;
 	ro->cfg_system = o->system;
 	ro->cfg_follow = o->follow;
+	ro->cfg_guarded = o->guarded;
 	if (o->uid >= 0) {
 		ro->cfg_has_uid = 1;
 		ro->cfg_uid = (uint32_t)o->uid;

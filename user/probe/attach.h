@@ -15,6 +15,7 @@ struct attacher;
 struct attach_opts {
 	size_t ring_bytes; /* each; a power of two, at least one page */
 	bool system, follow;
+	bool guarded;       /* let go of processes that begin a program with more rights */
 	int64_t uid;        /* -1 = any */
 	const char *comm;   /* NAME or NAME*; NULL = any */
 	uint64_t cgroup_id; /* 0 = any */

@@ -30,6 +30,7 @@ void clika_recorder_opts__init(struct clika_recorder_opts *o)
 	memset(o, 0, sizeof(*o));
 	o->sz = sizeof(*o);
 	o->uid = -1;
+	o->on_behalf = -1;
 	o->owner = (uid_t)-1;
 	o->group = (gid_t)-1;
 }
@@ -254,6 +255,7 @@ static int open_kernel(struct clika_recorder *r, struct clika_error *err)
 									     : DEFAULT_RING),
 				  .system = r->o.target == CLIKA_TARGET_SYSTEM,
 				  .follow = !r->o.no_follow,
+				  .guarded = r->o.on_behalf >= 0,
 				  .uid = r->o.uid,
 				  .comm = r->o.comm,
 				  .log = &r->log };

@@ -349,6 +349,9 @@ static int add_descendant(void *ctx, pid_t pid)
 {
 	struct descent *d = ctx;
 
+	/* A child may be another program by now, which its user may not look into. */
+	if (d->r->o.on_behalf >= 0 && !owner__is(pid, (uid_t)d->r->o.on_behalf))
+		return 0;
 	/* One that ends meanwhile is no error. */
 	add_process(d->r, d->tasks, pid, NULL);
 	return 0;

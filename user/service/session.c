@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <clika/client.h>
@@ -21,6 +20,8 @@
 #define ANSWER_MS 2000
 #define MAX_RING (64ull << 20)
 #define MAX_CAPTURES_OPEN 256
+/* A connection that makes no session keeps others from a place. */
+#define UNUSED_NS (10 * NSEC_PER_SEC)
 
 struct run {
 	struct service_session *s;
@@ -28,7 +29,7 @@ struct run {
 	struct worker worker;
 	struct proto_message m;
 	uint32_t captures_open;
-	uint64_t until;
+	uint64_t begun, until;
 	bool ended, full, hello;
 };
 
@@ -56,34 +57,9 @@ static int refuse(struct run *run, int code, const char *why)
 
 /* --- who may profile whom ------------------------------------------------------------------------ */
 
-/*
- * What a read-only ptrace check asks. Files in /proc/PID belong to root when the process is not
- * dumpable, as after a change of its rights; the folder itself never does. And all its user ids
- * must be the peer's.
- */
 static bool may_profile(const struct peer *peer, uint32_t pid)
 {
-	unsigned ids[4] = { 0 };
-	char path[64], line[256];
-	struct stat st;
-	bool own = false;
-	FILE *f;
-
-	if (peer->uid == 0)
-		return true;
-	snprintf(path, sizeof(path), "/proc/%u/mem", pid);
-	if (stat(path, &st) || st.st_uid != peer->uid)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%u/status", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	while (!own && fgets(line, sizeof(line), f))
-		own = sscanf(line, "Uid: %u %u %u %u", &ids[0], &ids[1], &ids[2], &ids[3]) == 4;
-	fclose(f);
-	for (int i = 0; i < 4; i++)
-		own = own && ids[i] == peer->uid;
-	return own;
+	return peer->uid == 0 || owner__is((pid_t)pid, peer->uid);
 }
 
 static int target_of(struct run *run, const struct proto_new *m, pid_t *pid, char *why, size_t n)
@@ -155,6 +131,7 @@ static int on_new(struct run *run, struct cursor *c)
 	o.usdts = (const char *const *)m.usdts;
 	o.n_usdts = m.n_usdts;
 	o.no_capture = true;
+	o.on_behalf = run->s->peer.uid ? (int64_t)run->s->peer.uid : -1;
 	o.log = so->log;
 	o.log_ctx = so->log_ctx;
 	ret = clika_recorder__new(&o, &run->r, &err);
@@ -422,7 +399,8 @@ void service_session__run(struct service_session *s)
 	if (!run)
 		return;
 	run->s = s;
-	run->until = clock__boottime_ns() + seconds * NSEC_PER_SEC;
+	run->begun = clock__boottime_ns();
+	run->until = run->begun + seconds * NSEC_PER_SEC;
 	while (clock__boottime_ns() < run->until) {
 		struct pollfd p[2] = { { s->sock, POLLIN, 0 },
 				       { run->r ? clika_recorder__fd(run->r) : -1, POLLIN, 0 } };
@@ -433,6 +411,8 @@ void service_session__run(struct service_session *s)
 			break;
 		look_at_recorder(run);
 		if (look_at_worker(run))
+			break;
+		if (!run->r && clock__boottime_ns() - run->begun > UNUSED_NS)
 			break;
 		if (!(p[0].revents & (POLLIN | POLLHUP | POLLERR)))
 			continue;
