@@ -41,8 +41,15 @@ class InstallTest(lib.Case):
                      "include/clika/markers.h", "include/clika/prof.h",
                      "share/man/man1/clika-bpf-prof.1", "share/man/man1/clika-bpf-prof-record.1",
                      "share/clika-bpf-prof/recipes/recipe.schema.json",
-                     "share/bash-completion/completions/clika-bpf-prof"):
+                     "share/bash-completion/completions/clika-bpf-prof", "lib/sysusers.d/clika-prof.conf",
+                     "lib/systemd/system/clika-bpf-prof.socket", "lib/systemd/system/clika-bpf-prof.service"):
             self.assertTrue(os.path.exists(self.path(name)), name)
+
+    def test_the_service_starts_the_installed_tool(self):
+        with open(self.path("lib/systemd/system/clika-bpf-prof.service")) as f:
+            unit = f.read()
+        self.assertIn("\nExecStart=/usr/bin/clika-bpf-prof serve\n", unit)
+        self.assertNotIn("@", unit)
 
     def test_the_installed_tool_runs(self):
         done = subprocess.run([self.path("bin/clika-bpf-prof"), "--version"], capture_output=True, text=True)

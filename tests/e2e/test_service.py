@@ -286,6 +286,203 @@ class TroubleTest(ServiceCase):
         os.close(reader)  # the worker gets a broken pipe
         self.assertTrue(client.process.stdout.readline().startswith("error"))
 
+    def test_a_killed_service_leaves_no_export_worker_and_nothing_attached(self):
+        path, process = self.service("--everyone")
+        before = bpf_links()
+        client = self.client(path, NOBODY)
+        self.assertEqual(client.say("new"), "ok")
+        links = bpf_links() - before
+        client.say("begin x")
+        client.say("spans 60000 many")
+        reader = self.blocked_export(client)
+        worker = lib.wait_for(lambda: self.worker_of(process.pid), "the export worker")
+        # It cannot be told from its user's own processes: neither maps nor links may be held by it.
+        held = [os.readlink(f"/proc/{worker}/fd/{fd}") for fd in os.listdir(f"/proc/{worker}/fd")]
+        self.assertEqual([h for h in held if "bpf" in h or "socket" in h or "perf" in h], [])
+        os.kill(worker, signal.SIGSTOP)
+        process.kill()
+        process.wait()
+        lib.wait_for(lambda: not (links & bpf_links()), "the session's links to be gone")
+        lib.wait_for(lambda: not os.path.exists(f"/proc/{worker}"), "the worker to be gone")
+        os.close(reader)
+
+    def blocked_export(self, client):
+        """An export into a pipe that nobody reads. The reading end."""
+        fifo = os.path.join(tempfile.mkdtemp(dir=self.scratch), "fifo")
+        os.chmod(os.path.dirname(fifo), 0o777)
+        os.mkfifo(fifo)
+        os.chmod(fifo, 0o666)
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        client.process.stdin.write(f"export chrome {fifo}\n")
+        client.process.stdin.flush()
+        return reader
+
+    @staticmethod
+    def worker_of(service):
+        def read(path):
+            with open(path, encoding="ascii") as f:
+                return f.read()
+
+        def children(pid):
+            return read(f"/proc/{pid}/task/{pid}/children").split()
+
+        workers = [w for session in children(service) for w in children(session)]
+        # One that has given up its rights, which it does after its descriptors.
+        return next((int(w) for w in workers if f"Uid:\t{NOBODY}" in read(f"/proc/{w}/status")), None)
+
+
+HELLO = struct.pack("<I", 1)
+
+
+class Raw:
+    """A client that speaks as it likes."""
+
+    def __init__(self, case, path):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.settimeout(30)
+        self.sock.connect(path)
+        self.seq = 0
+        case.addCleanup(self.sock.close)
+
+    def message(self, kind, payload=b"", length=None):
+        self.seq += 1
+        return struct.pack("<IIIHHiI", 0x50414b43, length or 24 + len(payload), self.seq, kind, 1, 0, 0) + payload
+
+    def ask(self, kind, payload=b"", fds=()):
+        socket.send_fds(self.sock, [self.message(kind, payload)], fds) if fds else self.sock.send(self.message(kind, payload))
+        return self.answer()
+
+    def answer(self):
+        """(code, payload), or None: the other side has closed."""
+        data = self.sock.recv(65536)
+        return (struct.unpack_from("<i", data, 16)[0], data[24:]) if data else None
+
+    def new(self):
+        assert self.ask(1, HELLO)[0] == 0
+        return self.ask(2, struct.pack("<IIIQQII", 0, 0, 0, 0, 0, 0, 0))
+
+
+def text(s):
+    return struct.pack("<I", len(s)) + s.encode()
+
+
+class HostileTest(ServiceCase):
+    """Clients that mean harm: they lose their own connection at most."""
+
+    def setUp(self):
+        self.path, self.process = self.service("--everyone", "--max-sessions", "4")
+
+    def tearDown(self):
+        self.assertIsNone(self.process.poll())
+        client = self.client(self.path, NOBODY)
+        self.assertEqual(client.say("new"), "ok")
+        client.say("begin x")
+        client.say("spans 7 fine")
+        self.assertEqual(self.names(client), {"fine": 7})
+
+    def test_oversized_and_half_messages(self):
+        for junk in (b"\0", b"CKAP", struct.pack("<IIIHHiI", 0x50414b43, 1 << 31, 1, 1, 1, 0, 0),
+                     struct.pack("<IIIHHiI", 0x50414b43, 24, 1, 1, 1, 0, 0)[:23],
+                     struct.pack("<IIIHHiI", 0x50414b43, 28, 1, 1, 1, 0, 0)):
+            raw = Raw(self, self.path)
+            raw.sock.send(junk)
+            self.assertIsNone(raw.answer())
+        raw = Raw(self, self.path)
+        raw.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        raw.sock.send(raw.message(1, b"\0" * 100_000))
+        self.assertIsNone(raw.answer())
+
+    def test_lengths_and_counts_inside_that_lie(self):
+        for payload in (b"", b"\xff" * 36, struct.pack("<IIIQQII", 0, 0, 0, 0, 0, 0xffffffff, 0),
+                        struct.pack("<IIIQQI", 0, 0, 0, 0, 0, 1) + struct.pack("<I", 0xfffffff0) + b"x",
+                        struct.pack("<IIIQQII", 9, 0, 0, 0, 0, 0, 0), struct.pack("<IIIQQI", 0, 0, 0, 0, 0, 1) + text("a\0b")):
+            raw = Raw(self, self.path)
+            self.assertEqual(raw.ask(1, HELLO)[0], 0)
+            self.assertLess(raw.ask(2, payload)[0], 0)
+            self.assertEqual(raw.ask(2, struct.pack("<IIIQQII", 0, 0, 0, 0, 0, 0, 0))[0], 0)  # it listens still
+            raw.sock.close()
+            lib.wait_for(lambda: len(self.sessions()) == 0, "the session to end")
+
+    def test_requests_out_of_order(self):
+        raw = Raw(self, self.path)
+        self.assertLess(raw.ask(2, struct.pack("<IIIQQII", 0, 0, 0, 0, 0, 0, 0))[0], 0)  # before hello
+        self.assertEqual(raw.ask(1, HELLO)[0], 0)
+        for kind in (3, 4, 5, 6, 7, 9, 0, 99, 65535):
+            self.assertLess(raw.ask(kind, text("x"))[0], 0)
+        self.assertEqual(raw.ask(2, struct.pack("<IIIQQII", 0, 0, 0, 0, 0, 0, 0))[0], 0)
+        self.assertLess(raw.ask(2, struct.pack("<IIIQQII", 0, 0, 0, 0, 0, 0, 0))[0], 0)  # a second session
+        self.assertLess(raw.ask(4, struct.pack("<Q", 12345))[0], 0)
+        self.assertEqual(raw.ask(9, struct.pack("<I", 12345))[0], 0)  # nothing to cancel
+        self.assertLess(raw.ask(9, b"")[0], 0)
+        self.assertEqual(raw.ask(7)[0], 0)
+
+    def test_descriptors_that_nobody_asked_for_are_not_kept(self):
+        raw = Raw(self, self.path)
+        self.assertEqual(raw.new()[0], 0)
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as f:
+            (session,) = f.read().split()
+
+        def held():
+            return [os.readlink(f"/proc/{session}/fd/{fd}") for fd in os.listdir(f"/proc/{session}/fd")].count(os.devnull)
+
+        before = held()
+        null = os.open(os.devnull, os.O_RDWR)
+        for _ in range(200):
+            self.assertEqual(raw.ask(7, b"", [null] * 16)[0], 0)
+            self.assertLess(raw.ask(6, struct.pack("<I", 1) + text("chrome") + text("") + struct.pack("<Q", 0), [null] * 3)[0], 0)
+        lib.wait_for(lambda: held() == before, "the descriptors to be let go", 10)
+        socket.send_fds(raw.sock, [raw.message(7)], [null] * 17)  # more than a message may carry
+        self.assertIsNone(raw.answer())
+        os.close(null)
+
+    def test_a_client_that_never_reads_holds_up_only_itself(self):
+        raw = Raw(self, self.path)
+        self.assertEqual(raw.new()[0], 0)
+        raw.sock.settimeout(0.2)
+        sent = 0
+        end = time.monotonic() + 20
+        try:
+            while time.monotonic() < end:
+                raw.sock.send(raw.message(8))
+                sent += 1
+        except (TimeoutError, OSError):
+            pass
+        self.assertGreater(sent, 10)
+        other = Raw(self, self.path)
+        begun = time.monotonic()
+        self.assertEqual(other.new()[0], 0)
+        self.assertLess(time.monotonic() - begun, 5)
+        other.sock.close()
+        lib.wait_for(lambda: len(self.sessions()) == 0, "both sessions to end")
+
+    def test_connections_that_stay_silent_lose_their_place(self):
+        held = [Raw(self, self.path) for _ in range(4)]
+        for raw in held[:2]:
+            self.assertEqual(raw.ask(1, HELLO)[0], 0)
+        lib.wait_for(lambda: self.client(self.path).say("new") == "ok", "a free place", 30)
+        for raw in held:
+            self.assertIsNone(raw.answer())
+
+    def test_a_cancelled_export_is_answered_and_the_next_one_runs(self):
+        raw = Raw(self, self.path)
+        self.assertEqual(raw.new()[0], 0)
+        r, w = os.pipe()
+        self.addCleanup(os.close, r)
+        export = struct.pack("<I", 1) + text("html") + text("") + struct.pack("<Q", 0)
+        socket.send_fds(raw.sock, [raw.message(6, export)], [w])
+        export_seq = raw.seq
+        os.close(w)
+        os.read(r, 1)  # it writes, more than the pipe takes
+        self.assertEqual(raw.ask(9, struct.pack("<I", export_seq))[0], -125)
+        self.assertEqual(raw.answer()[0], 0)
+        null = os.open(os.devnull, os.O_RDWR)
+        self.assertEqual(raw.ask(6, export, [null])[0], 0)
+        os.close(null)
+
+    def sessions(self):
+        out = subprocess.run([TOOL, "sessions", "-s", self.path], capture_output=True, text=True, check=False)
+        return [line for line in out.stdout.splitlines()[1:] if line.strip()] if out.returncode == 0 else ["?"]
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from clika_runtime.profiler import CaptureScope, ProfileSession, ProfilerError, counter, instant, span
-from conftest import needs_root, python, until
+from conftest import PATIENCE, needs_root, python, until
 
 
 def test_a_thousand_sessions_leave_no_reference():
@@ -92,6 +92,107 @@ def test_memory_stays_level_over_many_captures(session):
     before = rss()
     many(1000)
     assert rss() - before < 2 << 20
+
+
+# Each attaches, records, is read and detaches. CLIKA_TEST_SESSIONS=1000 takes some minutes.
+SESSIONS = int(os.environ.get("CLIKA_TEST_SESSIONS", "240"))
+
+
+@needs_root
+def test_hundreds_of_sessions_that_attach_leave_nothing():
+    """Eight threads make sessions, each with a private loader, its BPF programs and its recording."""
+    bpftool = shutil.which("bpftool") or shutil.which("bpftool", path="/usr/sbin:/sbin")
+    done = python("""
+        import gc, glob
+        MARK = b"CLIKA_TEST_MARK=" + sys.argv[1].encode()
+        os.environ["CLIKA_TEST_MARK"] = sys.argv[1]
+
+        def read(path):
+            try:
+                with open(path, "rb") as f:
+                    return f.read()
+            except OSError:
+                return b""
+
+        def loaders():
+            return [d for d in os.listdir("/proc") if d.isdigit() and b"--private" in read(f"/proc/{d}/cmdline").split(b"\\0")
+                    and MARK in read(f"/proc/{d}/environ").split(b"\\0")]
+
+        def objects():
+            held = set()
+            for path in (f"/proc/{d}/fdinfo/{fd}" for d in loaders() for fd in os.listdir(f"/proc/{d}/fdinfo")):
+                for line in read(path).decode().splitlines():
+                    key, _, value = line.partition(":")
+                    if key in ("prog_id", "map_id", "link_id"):
+                        held.add((key[:-3], int(value)))
+            return held
+
+        NAMES = [f"x {k}" for k in range(8)]
+        seen, wrong = set(), []
+        def once(i):
+            name = NAMES[i % 8]  # of this thread alone: others mark, too
+            s = ProfileSession()
+            with s.start_capture("a"):
+                with span(name, i=i, s=f"text {i}"):
+                    instant("y")
+            if counts(s).get(name) != 1 or s.losses["lost"]:
+                wrong.append(i)
+            if i % 16 == 0:
+                try:
+                    seen.update(objects())
+                except OSError:
+                    pass  # a loader of another thread has ended meanwhile
+            if i % 3:
+                s.close()  # else the last reference ends it
+
+        def many(first, last):
+            def run(k):
+                for i in range(first + k, last, 8):
+                    once(i)
+            threads = [threading.Thread(target=run, args=(k,)) for k in range(8)]
+            [t.start() for t in threads]
+            [t.join() for t in threads]
+            del threads
+            gc.collect()
+            while loaders() or is_recording():
+                time.sleep(0.01)
+
+        def state():
+            gc.collect()  # free lists are blocks, too
+            with open("/proc/self/statm") as f:
+                rss = int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+            return dict(blocks=sys.getallocatedblocks(), tracked=len(gc.get_objects()), fds=len(os.listdir("/proc/self/fd")),
+                        types=[sys.getrefcount(t) for t in (ProfileSession, CaptureScope)],
+                        maps=len(read("/proc/self/maps").splitlines()), rss=rss)
+
+        many(0, 24)
+        seen.clear()
+        before = state()
+        many(24, 24 + int(sys.argv[2]))
+        ids = json.dumps(sorted(seen))
+        seen.clear()
+        after = state()
+        say([before, after, wrong, json.loads(ids)])
+    """, f"leaks{os.getpid()}", SESSIONS, timeout=SESSIONS * 2 + PATIENCE)
+    before, after, wrong, ids = done.json
+    kinds = sorted({kind for kind, _ in ids})
+    assert wrong == [] and kinds == ["link", "map", "prog"]
+    # One object a session would be as many as there were sessions.
+    few = SESSIONS // 4
+    assert after["blocks"] - before["blocks"] < few, (before, after)
+    assert after["tracked"] - before["tracked"] < few, (before, after)
+    assert after["fds"] == before["fds"] and after["types"] == before["types"], (before, after)
+    assert after["maps"] - before["maps"] < few and after["rss"] - before["rss"] < 8 << 20, (before, after)
+    if not bpftool:
+        pytest.skip("bpftool is not there to look")
+    for kind in kinds:
+        mine = {i for k, i in ids if k == kind}
+
+        def left():
+            said = subprocess.run([bpftool, "-j", kind, "show"], capture_output=True, text=True).stdout
+            return {o["id"] for o in json.loads(said or "[]")} & mine
+
+        until(lambda: not left(), f"each BPF {kind} to go")
 
 
 @needs_root

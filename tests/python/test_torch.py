@@ -45,6 +45,11 @@ def net():
 X = torch.ones(2, 1, 8, 8)
 
 
+def layers(session):
+    """Counts without operators, which the recipe for PyTorch tells by itself."""
+    return {name: n for name, n in counts(session).items() if not name.startswith("aten::")}
+
+
 def profiled(run):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as p:
         run()
@@ -56,9 +61,9 @@ def test_layers_are_named_after_place_and_class(session, net):
         with session.start_capture():
             for _ in range(5):
                 net(X)
-    assert counts(session) == {name: 5 for name in (
+    assert layers(session) == {name: 5 for name in (
         "Net", "conv (Conv2d)", "layers (Sequential)", "layers.0 (Linear)", "layers.1 (ReLU)", "layers.2 (Linear)")}
-    shapes = {e["name"]: e["args"]["input"] for e in events(session, "X")}
+    shapes = {e["name"]: e["args"]["input"] for e in events(session, "X") if not e["name"].startswith("aten::")}
     assert shapes["conv (Conv2d)"] == "2x1x8x8" and shapes["layers.2 (Linear)"] == "2x32"
     assert "layers.2 (Linear)" in session.summary_text()
 
@@ -136,7 +141,7 @@ def test_removing_leaves_the_model_as_it_was(session, net):
     assert {n: len(m.__dict__) for n, m in net.named_modules()} == {n: len(d) for n, d in before.items()}
     with session.start_capture():
         net(X)
-    assert counts(session) == {}
+    assert layers(session) == {}
 
 
 def test_depth_and_threads(session, net):
@@ -144,7 +149,7 @@ def test_depth_and_threads(session, net):
         threads = [threading.Thread(target=lambda: [net(X) for _ in range(20)]) for _ in range(3)]
         [t.start() for t in threads]
         [t.join() for t in threads]
-    assert counts(session) == {"Net": 60, "conv (Conv2d)": 60, "layers (Sequential)": 60}
+    assert layers(session) == {"Net": 60, "conv (Conv2d)": 60, "layers (Sequential)": 60}
 
 
 def test_training_works_with_hooks(session, net):

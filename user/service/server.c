@@ -178,7 +178,7 @@ static void accept_one(struct server *sv)
 	struct session_slot *slot;
 	const char *why = "";
 	struct peer p = { 0 };
-	pid_t pid;
+	pid_t pid, server = getpid();
 
 	if (sock < 0)
 		return;
@@ -206,7 +206,8 @@ static void accept_one(struct server *sv)
 					     .slot = slot };
 
 		/* When the service is killed its sessions end: nothing stays attached. */
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != server)
+			_exit(0);
 		signal(SIGTERM, SIG_DFL);
 		signal(SIGINT, SIG_DFL);
 		close(sv->sock);

@@ -10,12 +10,33 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "user/service/session.h"
 
 #define WORKER_MEMORY (4ull << 30)
+
+/* Links and maps that stay open here would stay attached as long as this process is held up. */
+static void close_others(const int *keep, size_t n)
+{
+	int from = 3;
+
+	for (;;) {
+		int next = -1;
+
+		for (size_t i = 0; i < n; i++)
+			if (keep[i] >= from && (next < 0 || keep[i] < next))
+				next = keep[i];
+		if (next < 0)
+			break;
+		if (next > from)
+			syscall(SYS_close_range, from, next - 1, 0);
+		from = next + 1;
+	}
+	syscall(SYS_close_range, from, ~0u, 0);
+}
 
 static bool drop_rights(const struct peer *peer)
 {
@@ -48,8 +69,9 @@ static int open_part(int recording_fd, const struct export_job *job, struct clik
 }
 
 static void worker__run(int recording_fd, const struct export_job *job, const struct peer *peer,
-			unsigned seconds, int say)
+			unsigned seconds, int say, pid_t session)
 {
+	int keep[PROTO_MAX_FDS + 2] = { recording_fd, say };
 	struct rlimit memory = { WORKER_MEMORY, WORKER_MEMORY };
 	struct clika_prof_error err = { 0 };
 	struct clika_recording *r;
@@ -58,8 +80,10 @@ static void worker__run(int recording_fd, const struct export_job *job, const st
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGTERM, SIG_DFL);
 	alarm(seconds);
+	memcpy(keep + 2, job->fds, job->n * sizeof(int));
+	close_others(keep, job->n + 2);
 	setrlimit(RLIMIT_AS, &memory);
-	if (!drop_rights(peer)) {
+	if (!drop_rights(peer) || prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != session) {
 		ret = snprintf(err.msg, sizeof(err.msg),
 			       "the export worker cannot drop its rights");
 	} else {
@@ -78,6 +102,7 @@ static void worker__run(int recording_fd, const struct export_job *job, const st
 int worker__start(struct worker *w, int recording_fd, const struct export_job *job,
 		  const struct peer *peer, unsigned seconds)
 {
+	pid_t session = getpid();
 	int say[2];
 
 	if (pipe2(say, O_CLOEXEC | O_NONBLOCK))
@@ -85,7 +110,7 @@ int worker__start(struct worker *w, int recording_fd, const struct export_job *j
 	w->pid = fork();
 	if (w->pid == 0) {
 		close(say[0]);
-		worker__run(recording_fd, job, peer, seconds, say[1]);
+		worker__run(recording_fd, job, peer, seconds, say[1], session);
 	}
 	close(say[1]);
 	if (w->pid < 0) {
