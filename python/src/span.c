@@ -13,6 +13,7 @@
 struct open_span {
 	uint64_t what;   /* token of a thread's span, id of an async span */
 	const void *key; /* address of the thread's mark, or its task */
+	PyObject *task;  /* weak reference to it, NULL = none */
 	bool async;
 };
 
@@ -115,8 +116,57 @@ static void push(struct span *s, uint64_t what, const void *key, bool async)
 		more[s->n_open - 1] = s->last;
 		s->more = more;
 	}
-	s->last = (struct open_span){ what, key, async };
+	s->last = (struct open_span){ what, key, NULL, async };
 	s->n_open++;
+	/* So that another task can end what an ended one has left, see pop(). */
+	if (async && key)
+		s->last.task = PyWeakref_NewRef((PyObject *)(uintptr_t)key, NULL);
+	PyErr_Clear();
+}
+
+static bool task_ended(PyObject *ref)
+{
+	PyObject *task = PyObject_CallObject(ref, NULL), *done = NULL;
+	bool ended = task == Py_None;
+
+	if (task && !ended) {
+		done = PyObject_CallMethod(task, "done", NULL);
+		ended = done && PyObject_IsTrue(done) == 1;
+	}
+	Py_XDECREF(done);
+	Py_XDECREF(task);
+	PyErr_Clear();
+	return ended;
+}
+
+static struct open_span *open_at(struct span *s, uint32_t i)
+{
+	return i == s->n_open ? &s->last : &s->more[i - 1];
+}
+
+/*
+ * What was begun in a task that has ended, and is ended in another: an asynchronous generator that
+ * the event loop closes, an exit stack that is passed on. Its place, 0 = there is none.
+ */
+static uint32_t find_orphan(struct span *s)
+{
+	for (uint32_t i = s->n_open; i; i--) {
+		PyObject *ref = open_at(s, i)->task;
+		bool ended, same;
+
+		if (!ref)
+			continue;
+		Py_INCREF(ref);
+		ended = task_ended(ref);
+		/* What was asked is Python code, which may have ended or begun spans. */
+		same = i <= s->n_open && open_at(s, i)->task == ref;
+		Py_DECREF(ref);
+		if (!same)
+			return 0;
+		if (ended)
+			return i;
+	}
+	return 0;
 }
 
 /* What this thread or task began last; false = nothing. */
@@ -127,7 +177,7 @@ static bool pop(struct span *s, struct open_span *out)
 	uint32_t i;
 
 	for (i = s->n_open; i; i--) {
-		const struct open_span *o = i == s->n_open ? &s->last : &s->more[i - 1];
+		const struct open_span *o = open_at(s, i);
 
 		if (o->async && !known) {
 			task = this_task();
@@ -136,6 +186,8 @@ static bool pop(struct span *s, struct open_span *out)
 		if (o->key == (o->async ? task : (const void *)&thread_mark))
 			break;
 	}
+	if (!i && known)
+		i = find_orphan(s);
 	if (!i)
 		return false;
 	if (i == s->n_open) {
@@ -148,6 +200,7 @@ static bool pop(struct span *s, struct open_span *out)
 	s->n_open--;
 	if (s->n_open)
 		s->last = s->more[s->n_open - 1];
+	Py_CLEAR(out->task);
 	return true;
 }
 
@@ -400,6 +453,8 @@ static void span__dealloc(PyObject *self)
 	Py_XDECREF(s->keys);
 	for (uint32_t i = 0; i < s->n; i++)
 		Py_DECREF(s->values[i]);
+	for (uint32_t i = s->n_open; i; i--)
+		Py_XDECREF(open_at(s, i)->task);
 	PyMem_Free(s->more);
 	if (n_spare < SPARE)
 		spare[n_spare++] = s;

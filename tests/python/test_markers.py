@@ -303,6 +303,54 @@ def test_async_with_and_decorators(capture):
         assert [e["ph"] for e in events(capture) if e["name"] == name] == ["b", "e"]
 
 
+def test_span_that_another_task_ends_has_an_end(capture):
+    """As the event loop does with asynchronous generators that are left open."""
+    kept = []
+
+    async def generator():
+        with span("left"):
+            yield 1
+
+    async def leaves_it():
+        kept.append(generator())
+        await kept[0].__anext__()
+
+    async def enter(s):
+        await s.__aenter__()
+
+    async def leave(s):
+        await s.__aexit__(None, None, None)
+
+    async def main():
+        moved, shared = span("moved"), span("shared")
+        await asyncio.create_task(enter(moved))
+        await asyncio.create_task(leave(moved))
+        # What a task that runs still has begun is that task's to end.
+        gate = asyncio.Event()
+
+        async def holds():
+            async with shared:
+                await gate.wait()
+
+        holder = asyncio.create_task(holds())
+        await asyncio.sleep(0)
+        await asyncio.create_task(leave(shared))
+        instant("not ended yet")
+        gate.set()
+        await holder
+        await leaves_it()
+
+    asyncio.run(main())
+    instant("all ended")
+    seen = events(capture)
+    ends = {e["name"]: e for e in seen if e["ph"] == "e"}
+    moments = {e["name"]: e["ts"] for e in seen if e["ph"] == "i"}
+    assert ends.keys() == {"left", "moved", "shared"}
+    assert not [e for e in ends.values() if e.get("args", {}).get("clika.unfinished")]
+    assert max(e["ts"] for e in ends.values()) < moments["all ended"]
+    assert ends["shared"]["ts"] > moments["not ended yet"] > ends["moved"]["ts"]
+
+
 def test_sync_function_called_by_a_task_nests_on_the_thread(capture):
     @span("plain")
     def plain():
