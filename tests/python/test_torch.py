@@ -46,8 +46,8 @@ X = torch.ones(2, 1, 8, 8)
 
 
 def layers(session):
-    """Counts without operators, which the recipe for PyTorch tells by itself."""
-    return {name: n for name, n in counts(session).items() if not name.startswith("aten::")}
+    """Counts without what recipes tell by themselves: operators, parallel regions."""
+    return {name: n for name, n in counts(session).items() if not name.startswith(("aten::", "omp "))}
 
 
 def profiled(run):
@@ -63,7 +63,7 @@ def test_layers_are_named_after_place_and_class(session, net):
                 net(X)
     assert layers(session) == {name: 5 for name in (
         "Net", "conv (Conv2d)", "layers (Sequential)", "layers.0 (Linear)", "layers.1 (ReLU)", "layers.2 (Linear)")}
-    shapes = {e["name"]: e["args"]["input"] for e in events(session, "X") if not e["name"].startswith("aten::")}
+    shapes = {e["name"]: e["args"]["input"] for e in events(session, "X") if e["name"] in layers(session)}
     assert shapes["conv (Conv2d)"] == "2x1x8x8" and shapes["layers.2 (Linear)"] == "2x32"
     assert "layers.2 (Linear)" in session.summary_text()
 
@@ -103,6 +103,33 @@ def test_counts_of_operators_equal_torch_profilers(net):
         merged[key.removeprefix("aten::")] += n
     for name in ("linear", "addmm", "relu", "conv2d", "convolution", "clamp_min", "t"):
         assert ours[name] == merged[name], (name, ours, merged)
+
+
+def test_exceptions_again_and_again_leave_room_for_spans(session, net):
+    """Nothing around them ends what they leave open."""
+    with torch.no_grad(), instrument(net), session.start_capture():
+        for _ in range(100):
+            with pytest.raises(RuntimeError):
+                net(torch.ones(3))
+        for _ in range(10):
+            net(X)
+    assert layers(session)["layers.0 (Linear)"] == 10 and layers(session)["Net"] == 110
+    assert session.losses["lost"] == 0
+
+
+def test_module_that_calls_itself_nests(session):
+    class Countdown(torch.nn.Module):
+        def forward(self, n):
+            return self(n - 1) + 1 if n else 0
+
+    model = Countdown()
+    with instrument(model), session.start_capture():
+        for _ in range(3):
+            assert model(4) == 4
+    spans = sorted((e for e in events(session, "X") if e["name"] == "Countdown"), key=lambda e: e["ts"])
+    assert len(spans) == 15
+    for outer, inner in zip(spans[:5], spans[1:5]):
+        assert outer["ts"] <= inner["ts"] and inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"]
 
 
 def test_exception_that_crosses_layers_is_the_users_and_breaks_no_stack(session, net):

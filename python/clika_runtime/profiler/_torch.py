@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hooks on the submodules of a torch.nn.Module."""
+import sys
 import threading
 
 from .._core import profiler as _native
@@ -23,17 +24,25 @@ class TorchInstrumentation:
             self._handles.append(module.register_forward_hook(self._after(name)))
 
     def _before(self, name):
-        span, begin, local = _native.span, _native._begin, self._open
+        span, begin, end, local = _native.span, _native._begin, _native._end, self._open
 
         def hook(module, inputs):
             if not _is_recording():
                 return
-            shape = _shape(inputs)
-            token = begin(span(name, input=shape) if shape else span(name))
+            caller = sys._getframe(1)
             try:
-                local.stack.append((module, token))
+                stack = local.stack
             except AttributeError:
-                local.stack = [(module, token)]
+                stack = local.stack = []
+            # Entered before and still there: by recursion, or left behind by a forward() that raised, and
+            # nothing around it has ended it.
+            for i, (other, token, frame) in enumerate(stack):
+                if other is module and not _runs(frame, caller):
+                    del stack[i:]
+                    end(token)
+                    break
+            shape = _shape(inputs)
+            stack.append((module, begin(span(name, input=shape) if shape else span(name)), id(caller)))
 
         return hook
 
@@ -58,6 +67,22 @@ class TorchInstrumentation:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        # Nothing will end what is open on this thread; the end of the outermost is that of all.
+        stack = getattr(self._open, "stack", None)
+        if stack:
+            token = stack[0][1]
+            stack.clear()
+            _native._end(token)
+
+
+def _runs(frame, caller):
+    """Is the frame with this id one of those that called the caller?"""
+    f = caller.f_back
+    while f is not None:
+        if id(f) == frame:
+            return True
+        f = f.f_back
+    return False
 
 
 def _shape(inputs):
