@@ -77,6 +77,19 @@ class TorchRecipeTest(lib.Case):
                                  if name.startswith(("aten::", "ours::"))})
         self.assertEqual((names["ours::twice"], names["aten::add"]), (50, 50))
 
+    def test_what_caching_allocators_of_devices_report_is_memory(self):
+        target = self.start()
+        recorder = self.record("-p", target.pid, "--budget", "off")
+        self.ask(target, "device")
+        result = recorder.stop()
+        with open(result.path("memory_stats.json")) as f:
+            devices = {d["device"]: d for d in json.load(f)["devices"]}
+        self.assertEqual({n: (d["allocated"]["bytes"], d["freed"]["bytes"], d["current_bytes"], d["pools"][0]["pool"])
+                          for n, d in devices.items()},
+                         {1: (12288, 4096, 8192, "caching allocator"), 257: (512, 0, 512, "caching allocator")})
+        reserved = [e["args"] for e in result.trace().of("C") if "reserved" in e["name"]]
+        self.assertEqual([v for a in reserved for v in a.values()][:3], [2 << 20, 2 << 20, 4 << 20])
+
     def test_shapes_and_types_of_tensors(self):
         target = self.start()
         recorder = self.record("-p", target.pid, "--budget", "off")

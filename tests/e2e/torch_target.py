@@ -5,8 +5,10 @@
     profile N   the same under torch.profiler: what that counted
     wrong N     N operators that throw, the errors caught
     ops N       N operators by way of torch.ops, one of them of our own; under torch.profiler
+    device      what the caching allocator of a GPU reports, in its place: blocks on cuda:0 and cuda:1
     shapes      a few operators on tensors of known shapes
 """
+import ctypes
 import json
 import os
 import sys
@@ -58,6 +60,23 @@ def ops(n):
         torch.ops.aten.mul(x, 2.0)
 
 
+def device():
+    libraries = {line.split()[-1] for line in open("/proc/self/maps") if "/libc10.so" in line}
+    library = ctypes.CDLL(libraries.pop())
+    # The unsigned kind of the totals is newer.
+    report = next(getattr(library, name) for name in ("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
+                                                      "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE")
+                  if hasattr(library, name))
+    report.restype = None
+    report.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_ushort]
+    cpu, cuda0, cuda1 = 0xff00, 0x0001, 0x0101
+    report(0x7f0000000000, 4096, 4096, 2 << 20, cuda0)
+    report(0x7f0000002000, 8192, 12288, 2 << 20, cuda0)
+    report(0x7f0000000000, 512, 512, 4 << 20, cuda1)
+    report(0x7f0000004000, 64, 64, 0, cpu)
+    report(0x7f0000000000, -4096, 8192, 2 << 20, cuda0)
+
+
 def shapes():
     a = torch.zeros(3, 4, dtype=torch.float64)
     torch.mm(a, torch.zeros(4, 7, dtype=torch.float64))
@@ -79,6 +98,8 @@ def main():
             said = profiled(lambda: [step() for _ in range(n)])
         elif what == "ops":
             said = profiled(lambda: ops(n))
+        elif what == "device":
+            said = {"device": device()}
         elif what == "wrong":
             said = {"caught": wrong(n)}
         else:
