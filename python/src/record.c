@@ -125,6 +125,20 @@ void record__span_end(clika_token token)
 	clika__span_end(token);
 }
 
+bool record__span_end_last(clika_token token)
+{
+	struct clika_buffer *b = clika__lock_open(token);
+	bool last;
+
+	if (!b)
+		return true;
+	last = b->depth == (token & 0xff);
+	clika__unlock(b);
+	if (last)
+		clika__span_end(token);
+	return last;
+}
+
 static void emit_at(const struct record *r, uint64_t ts)
 {
 	struct clika_buffer *b;

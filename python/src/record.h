@@ -33,6 +33,8 @@ struct record {
 clika_token record__span_begin(const char *name, uint32_t len, uint32_t nargs,
 			       const struct record_arg *args);
 void record__span_end(clika_token token);
+/* Only when no other is open inside it; true: it is closed now, or was before. */
+bool record__span_end_last(clika_token token);
 void record__emit(const struct record *r);
 /* A span that has ended, between two moments of CLOCK_BOOTTIME. */
 void record__span(const char *name, uint32_t len, uint64_t begin, uint64_t end);

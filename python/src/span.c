@@ -339,6 +339,16 @@ static struct span *as_span(PyObject *o)
 	return NULL;
 }
 
+static PyObject *end_last(PyObject *module, PyObject *token)
+{
+	unsigned long long v = PyLong_AsUnsignedLongLong(token);
+
+	(void)module;
+	if (PyErr_Occurred())
+		return NULL;
+	return PyBool_FromLong(!v || record__span_end_last(v));
+}
+
 /* For the wrappers of functions: what begun it is kept in their frames. */
 static PyObject *begin_token(PyObject *module, PyObject *o)
 {
@@ -540,6 +550,8 @@ static PyMethodDef functions[] = {
 	{ "_begin", begin_token, METH_O,
 	  "_begin(span, /)\n--\n\nToken of a thread's span, 0 = not begun." },
 	{ "_end", end_token, METH_O, "_end(token, /)\n--\n\nEnds it." },
+	{ "_end_last", end_last, METH_O,
+	  "_end_last(token, /)\n--\n\nEnds it unless others are open inside; False: they are." },
 	{ "_begin_async", begin_id, METH_O,
 	  "_begin_async(span, /)\n--\n\nId of an async span, 0 = not begun." },
 	{ "_end_async", FAST(end_id), METH_FASTCALL, "_end_async(span, id, /)\n--\n\nEnds it." },

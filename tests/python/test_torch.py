@@ -147,6 +147,8 @@ def test_exception_that_crosses_layers_is_the_users_and_breaks_no_stack(session,
     assert seen["Net"] == 2 and seen["layers.0 (Linear)"] == 3
     spans = {e["name"]: e for e in events(session, "X")}
     around, after = spans["around"], spans["after"]
+    inside = [e for e in events(session, "X") if e["name"] == "Net"][1]
+    assert inside["ts"] + inside["dur"] < after["ts"] + after["dur"]  # nothing has cut it
     assert around["ts"] + around["dur"] <= after["ts"]
 
 

@@ -24,7 +24,7 @@ class TorchInstrumentation:
             self._handles.append(module.register_forward_hook(self._after(name)))
 
     def _before(self, name):
-        span, begin, end, local = _native.span, _native._begin, _native._end, self._open
+        span, begin, local = _native.span, _native._begin, self._open
 
         def hook(module, inputs):
             if not _is_recording():
@@ -36,10 +36,9 @@ class TorchInstrumentation:
                 stack = local.stack = []
             # Entered before and still there: by recursion, or left behind by a forward() that raised, and
             # nothing around it has ended it.
-            for i, (other, token, frame) in enumerate(stack):
+            for i, (other, _, frame) in enumerate(stack):
                 if other is module and not _runs(frame, caller):
-                    del stack[i:]
-                    end(token)
+                    _drop(stack, i)
                     break
             shape = _shape(inputs)
             stack.append((module, begin(span(name, input=shape) if shape else span(name)), id(caller)))
@@ -67,12 +66,15 @@ class TorchInstrumentation:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        # Nothing will end what is open on this thread; the end of the outermost is that of all.
-        stack = getattr(self._open, "stack", None)
-        if stack:
-            token = stack[0][1]
-            stack.clear()
-            _native._end(token)
+        # Nothing else will end what is open on this thread.
+        _drop(getattr(self._open, "stack", []), 0)
+
+
+def _drop(stack, first):
+    """Ends what nothing will end, but for what has spans of others open inside: that waits for another time."""
+    for i in range(len(stack) - 1, first - 1, -1):
+        if _native._end_last(stack[i][1]):
+            del stack[i]
 
 
 def _runs(frame, caller):
