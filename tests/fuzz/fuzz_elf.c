@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "user/probe/layout.h"
+#include "user/probe/vtables.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -66,6 +67,32 @@ static void ask_for_layouts(void)
 	}
 }
 
+static int on_class(void *ctx, const struct vtable *v)
+{
+	unsigned *left = ctx;
+
+	if (v->n_slots > VTABLE_MAX_SLOTS)
+		abort();
+	if (v->n_slots)
+		elf_file__jumps_on(file, v->slots[v->n_slots - 1]);
+	return --*left == 0;
+}
+
+static void ask_for_classes(void)
+{
+	static const char *const bases[] = { "rt::Kernel", "ns::B" };
+	struct clika_error err;
+	struct vtables *x;
+	unsigned left = 200;
+	size_t i;
+
+	if (vtables__read(file, &x, &err))
+		return;
+	for (i = 0; i < sizeof(bases) / sizeof(bases[0]); i++)
+		vtables__each(x, bases[i], on_class, &left, &err);
+	vtables__free(x);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -87,6 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		left = 200;
 		elf_file__functions(file, "std::*", on_function, &left, NULL, &err);
 		ask_for_layouts();
+		ask_for_classes();
 		elf_file__close(file);
 	}
 	close(fd);
