@@ -69,6 +69,21 @@ class OnnxRuntimeInPythonTest(lib.Case):
         self.assertGreater(device["peak_bytes"], 1 << 20)
         self.assertEqual([p["pool"] for p in device["pools"]], ["Cpu arena"])
 
+    def test_a_thousand_errors_thrown_by_an_operator(self):
+        server = Server(self)
+        recorder = self.record("-p", server.pid, "--budget", "off")
+        self.assertEqual(server.ask("fail 1000")["caught"], 1000)
+        self.assertEqual(server.ask("run 4")["runs"], 4)
+        result = recorder.stop()
+        self.assertEqual(server.ask("run 1")["runs"], 1)  # it lives
+        self.assertNothingLost(result.info())
+        trace = result.trace()
+        thrown = [s for s in trace.spans if s.args.get("clika.unfinished")]
+        self.assertEqual({(s.name, s.args["node"]) for s in thrown}, {("Reshape", "misfit")})
+        self.assertEqual(len(thrown), 1000)
+        self.assertEqual(trace.names()["Softmax"], 4)
+        self.assertNests(trace.spans)
+
     def test_the_example_is_recorded_as_its_page_says(self):
         server = lib.Process(self, [PYTHON, os.path.join(lib.ROOT, "examples", "onnxruntime", "serve.py"), "0"])
         port = int(server.expect(lambda l: l.startswith("pid "), "'pid'", 120).split()[-1])
