@@ -21,7 +21,8 @@
 void work(void);
 extern const char work_end[];
 #if defined(__x86_64__)
-__asm__(".text\n.p2align 4\n.globl work\n.type work, @function\nwork:\n\tpush %rbp\n\tmov %rsp, %rbp\n\tpop %rbp\n"
+__asm__(".text\n.p2align 4\n.globl work\n.type work, @function\nwork:\n\tpush %rbp\n\tmov %rsp, "
+	"%rbp\n\tpop %rbp\n"
 	".globl work_end\nwork_end:\n\tret\n.size work, . - work\n");
 #else
 __asm__(".text\n.p2align 4\n.globl work\n.type work, @function\nwork:\n\tnop\n\tnop\n"

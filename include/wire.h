@@ -263,7 +263,7 @@ struct wire_fetch {
 	__wu8 n_steps;
 	__wu8 bytes;
 	__wu8 is_signed;
-	__wu8 slot; /* of a text */
+	__wu8 slot;  /* of a text */
 	__wu8 times; /* of a value: times base times - 1; 0 = by nothing */
 	__wu8 shift; /* of a value: shifted right first */
 	__ws32 steps[WIRE_STEPS];

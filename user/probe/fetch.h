@@ -22,7 +22,7 @@ struct fetch_plan {
 };
 
 enum fetch_when recipe_arg__when(const struct recipe_arg *a);
-bool recipe_type__is_text(enum recipe_type t); /* texts and arrays: what takes a slot */
+bool recipe_type__is_text(enum recipe_type t);   /* texts and arrays: what takes a slot */
 unsigned recipe_type__bytes(enum recipe_type t); /* of numbers */
 bool recipe_type__is_signed(enum recipe_type t);
 
