@@ -205,9 +205,13 @@ static __always_inline int call__key(struct wire_frame_key *k, struct task_struc
 	return 0;
 }
 
-/* Is the call worth a record? An entry leaves what its return will ask for; a return takes it. */
+/*
+ * Is the call worth a record? An entry leaves what its return will ask for; a return takes it. What
+ * lies there of an earlier call, which an exception has left, belongs to nobody: it is not told by a
+ * call that is not kept, nor by one of another function.
+ */
 static __always_inline bool call__kept(const struct wire_fetch_set *s, struct task_struct *task,
-				       struct call_bases *b, bool is_return)
+				       struct call_bases *b, __u32 func, bool is_return)
 {
 	struct wire_frame_key key;
 	struct wire_frame fresh = {}, *frame;
@@ -221,6 +225,8 @@ static __always_inline bool call__kept(const struct wire_fetch_set *s, struct ta
 			return true;
 		call__key(&key, task, b->at[FETCH_BASE_SP]);
 		frame = bpf_map_lookup_elem(&frames, &key);
+		if (frame && frame->func != func)
+			frame = NULL;
 		if (!frame && s->keep & KEEP_FRAME)
 			return false;
 		for (i = 0; i < 6; i++) {
@@ -234,6 +240,7 @@ static __always_inline bool call__kept(const struct wire_fetch_set *s, struct ta
 			bpf_map_delete_elem(&frames, &key);
 		return true;
 	}
+	call__key(&key, task, b->at[FETCH_BASE_SP]);
 	if (s->keep) {
 		bool kept = s->keep & KEEP_AT_LEAST && fetch__value(&s->f[0], b, &v) &&
 			    v >= s->least;
@@ -243,18 +250,21 @@ static __always_inline bool call__kept(const struct wire_fetch_set *s, struct ta
 			block.tgid = task->tgid;
 			kept |= !bpf_map_delete_elem(&blocks, &block);
 		}
-		if (!kept)
+		if (!kept) {
+			if (s->frame)
+				bpf_map_delete_elem(&frames, &key);
 			return false;
+		}
 	}
 	if (!s->frame)
 		return true;
+	fresh.func = func;
 	for (i = 0; i < 6; i++) {
 		if (!(s->save & (1u << i)))
 			continue;
 		fresh.saved[n & (WIRE_SAVED - 1)] = b->at[i];
 		n++;
 	}
-	call__key(&key, task, b->at[FETCH_BASE_SP]);
 	if (bpf_map_update_elem(&frames, &key, &fresh, BPF_ANY)) {
 		st = stats__mine();
 		if (st)
@@ -345,7 +355,7 @@ static __always_inline int call__hit(struct call_bases *b, __u64 cookie)
 
 		if (!s)
 			return 0;
-		if (!call__kept(s, task, b, cookie & COOKIE_RETURN))
+		if (!call__kept(s, task, b, (__u32)cookie, cookie & COOKIE_RETURN))
 			return 0;
 		/* What a function returns is not known where it jumps into another. */
 		if (s->n && !(cookie & COOKIE_TAIL))

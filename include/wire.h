@@ -298,6 +298,7 @@ struct wire_frame_key {
 	__wu32 pad;
 };
 struct wire_frame {
+	__wu64 func;              /* whose call it is */
 	__wu64 saved[WIRE_SAVED]; /* of the lowest bits of `save`, in order */
 };
 struct wire_block_key {

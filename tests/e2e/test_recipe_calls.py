@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions by a recipe: what is told of each call of real processes, and what the processes notice of it."""
+import collections
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import lib
+
+NAME = "recipe_target"
+ARG0 = {"name": "x", "from": "arg0", "type": "u64"}
+OPS = [
+    {"match": "rt_op", "name": [{"if": {"arg": "kind", "eq": 1}, "text": "matmul {name}"}, {"text": "op {kind}"}],
+     "args": [
+         {"name": "kind", "from": "arg0", "path": [0], "type": "i32", "values": {"2": "add"}},
+         {"name": "name", "from": "arg0", "path": [4], "type": "chars", "count": 12, "show": False},
+         {"name": "label", "from": "arg0", "path": [16, 0], "type": "string"},
+         {"name": "shape", "from": "arg0", "path": [24], "type": "array", "element": "i64", "count": 3},
+         {"name": "mode", "from": "arg1", "type": "i32"},
+         {"name": "hash", "from": "return", "type": "u64"}]},
+    {"match": "rt_stack", "args": [
+        {"name": "fifth", "from": "arg4", "type": "i32"},
+        {"name": "seventh", "from": "stack0", "type": "i64"},
+        {"name": "eighth", "from": "stack1", "type": "string"},
+        {"name": "sum", "from": "return", "type": "i32"}]},
+    {"match": "rt_string", "args": [{"name": "text", "from": "arg0", "path": [0], "type": "std_string"}]}]
+MEMORY = [
+    {"match": "rt_alloc", "span": False, "keep": {"arg": "bytes", "at_least": 4096},
+     "args": [{"name": "bytes", "from": "arg0", "type": "u64"}, {"name": "at", "from": "return", "type": "pointer"}],
+     "does": [{"what": "alloc", "address": "at", "bytes": "bytes", "pool": "heap", "device": 1}]},
+    {"match": "rt_free", "span": False, "keep": {"arg": "at", "known": True},
+     "args": [{"name": "at", "from": "arg0", "type": "pointer"}],
+     "does": [{"what": "free", "address": "at", "device": 1}]},
+    {"match": "rt_get",
+     "args": [{"name": "at", "from": "arg0", "path": [0], "type": "pointer", "at": "return"},
+              {"name": "bytes", "from": "arg1", "type": "u64"}, {"name": "status", "from": "return", "type": "i32"}],
+     "does": [{"what": "alloc", "address": "at", "bytes": "bytes", "pool": "got", "device": 2,
+               "if": {"arg": "status", "eq": 0}}]},
+    {"match": "rt_put", "args": [{"name": "at", "from": "arg0", "type": "pointer"}],
+     "does": [{"what": "free", "address": "at", "device": 2}]}]
+CTX = {"name": "ctx", "from": "arg0", "type": "pointer", "show": False}
+REQUESTS = [
+    {"match": "rt_decode", "name": [{"if": {"arg": "n", "gt": 1}, "text": "prompt"}, {"text": "step"}],
+     "args": [CTX, {"name": "n", "from": "arg1", "type": "i32"}],
+     "does": [{"what": "request_begin", "name": "chat", "id": "ctx", "if": {"arg": "n", "gt": 1}}]},
+    {"match": "rt_sample", "args": [CTX], "does": [{"what": "request_output", "name": "chat", "id": "ctx", "units": 1}]},
+    {"match": "rt_done", "args": [CTX], "does": [{"what": "request_end", "name": "chat", "id": "ctx"}]},
+    {"match": "rt_send", "args": [ARG0], "does": [{"what": "flow_out", "name": "queue", "id": "x"}]},
+    {"match": "rt_take", "args": [ARG0], "does": [{"what": "flow_in", "name": "queue", "id": "x"}]}]
+CALLS = [
+    {"match": "rt_small_throw", "args": [{"name": "bytes", "from": "arg0", "type": "u64"}],
+     "keep": {"arg": "bytes", "at_least": 65}},
+    {"match": ["rt_recurse", "rt_tail*", "rt_throws", "rt_middle", "rt_catches"],
+     "args": [ARG0, {"name": "result", "from": "return", "type": "u64"}]}]
+PLAIN = [{"match": ["rt_hold", "rt_inner", "rt_exits", "rt_long", "rt_cheap", "rt_catches", "rt_middle", "rt_throws"]}]
+
+
+def unfinished(span):
+    return "clika.unfinished" in span.args
+
+
+@lib.needs_root
+class RecipeCase(lib.Case):
+    def recipe(self, functions, name="own", file=NAME + "*", **more):
+        path = os.path.join(self.tmp(), name + ".json")
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump({"recipe": 1, "name": name, "title": "A test's own", "records": "calls",
+                       "libraries": [{"id": "l", "file": [file]}], "functions": functions, **more}, f, indent=1)
+        return path
+
+    def options(self, functions, budget="off", **kw):
+        return ["--no-auto", "--recipe", self.recipe(functions, **kw), "--budget", budget]
+
+    def watch(self, target, functions, *more, **kw):
+        return self.record("-p", target.pid, *self.options(functions, **kw), *more)
+
+    def ask(self, target, line):
+        target.send(line)
+        return target.result()
+
+    def report(self, result):
+        with open(result.path("report.json"), encoding="utf-8") as f:
+            return json.load(f)
+
+
+class Told(RecipeCase):
+    def test_names_texts_arrays_and_results(self):
+        target = self.target(NAME)
+        recorder = self.watch(target, OPS)
+        said = self.ask(target, "ops 300")
+        result = recorder.stop()
+        trace = result.trace()
+        rounds = said["rounds"]
+        self.assertSpans(trace, {"matmul short": rounds // 3, "op 0": rounds // 3, "op add": rounds // 3,
+                                 "rt_stack": rounds, "rt_string": rounds})
+        ops = sorted((s for s in trace.spans if s.cat == "own" and s.name not in ("rt_stack", "rt_string")),
+                     key=lambda s: s.ts)
+        self.assertEqual([s.args["shape"] for s in ops], [f"[{i},3,4]" for i in range(rounds)])
+        self.assertEqual([s.args["label"] for s in ops], ["odd" if i % 2 else "even" for i in range(rounds)])
+        self.assertEqual({s.args["mode"] for s in ops}, {-1})
+        self.assertEqual({s.args["kind"] for s in ops}, {0, 1, "add"})
+        self.assertEqual(len({s.args["hash"] for s in ops}), 3)  # of kind and mode alone
+        self.assertFalse([s for s in ops if "name" in s.args])
+        stacks = sorted((s for s in trace.spans if s.name == "rt_stack"), key=lambda s: s.ts)
+        self.assertEqual([(s.args["fifth"], s.args["seventh"], s.args["eighth"], s.args["sum"]) for s in stacks],
+                         [(5, -700 - i, "on the stack", 21 - 700 - i + ord("o")) for i in range(rounds)])
+        texts = sorted((s for s in trace.spans if s.name == "rt_string"), key=lambda s: s.ts)
+        whole = "a text that is longer than sixty-three characters, so that its end is cut off somewhere"
+        for i, s in enumerate(texts):
+            wanted = whole[:i % 87]
+            self.assertEqual(s.args["text"][:63], wanted[:63], i)
+            self.assertLessEqual(len(s.args["text"]), 64)
+        self.assertNothingLost(result.info())
+
+    def test_memory_of_some_size_and_exactly_its_frees(self):
+        target = self.target(NAME)
+        recorder = self.watch(target, MEMORY)
+        said = self.ask(target, "memory 500")
+        result = recorder.stop()
+        devices = {d["device"]: d for d in self.report(result)["memory"]["devices"]}
+        heap, got = devices[1], devices[2]
+        self.assertEqual(heap["allocated"], {"count": said["large"], "bytes": said["large_bytes"]})
+        self.assertEqual(heap["freed"], {"count": said["large"] - 1, "bytes": said["large_bytes"] - 10000})
+        self.assertEqual((heap["freed_but_older"]["before_recording"], heap["freed_unseen"]["count"]), (0, 0))
+        self.assertEqual(got["allocated"], {"count": 500, "bytes": sum(100 + i for i in range(500))})
+        self.assertEqual(got["freed"], got["allocated"])
+        trace = result.trace()
+        self.assertSpans(trace, {"rt_get": 1000, "rt_put": 500})
+        self.assertEqual(collections.Counter(s.args["status"] for s in trace.spans if s.name == "rt_get"),
+                         {0: 500, 2: 500})
+        info = result.info()
+        self.assertNothingLost(info)
+        # Small blocks are decided on in the kernel: entry and return of large ones, one record of their frees.
+        self.assertEqual(info.recorded, 2 * said["large"] + (said["large"] - 1) + 2 * 1500)
+
+    def test_requests_and_flows(self):
+        target = self.target(NAME)
+        recorder = self.watch(target, REQUESTS)
+        said = self.ask(target, "requests 40")
+        result = recorder.stop()
+        row, = self.report(result)["requests"]
+        self.assertEqual((row["kind"], row["begun"], row["ended"], row["units"]),
+                         ("chat", said["requests"], said["requests"], said["units"]))
+        trace = result.trace()
+        self.assertSpans(trace, {"prompt": 40, "step": 200, "rt_sample": 200, "rt_done": 40, "rt_send": 40,
+                                 "rt_take": 40})
+        out, back = trace.of("s"), trace.of("f")
+        self.assertEqual((len(out), len(back)), (said["flows"], said["flows"]))
+        self.assertEqual(len({e["id"] for e in out}), said["flows"])
+        self.assertEqual({e["id"] for e in out}, {e["id"] for e in back})
+
+    def test_recursion_tail_calls_and_exceptions(self):
+        target = self.target(NAME)
+        recorder = self.watch(target, CALLS)
+        said = self.ask(target, "calls 300")
+        said.pop("caught")
+        result = recorder.stop()
+        trace = result.trace()
+        self.assertSpans(trace, said)
+        self.assertNests(trace.spans)
+        self.assertNothingLost(result.info())
+        left = collections.Counter(s.name for s in trace.spans if unfinished(s))
+        # An exception leaves them; rt_catches is where it ends.
+        self.assertEqual(left, {"rt_throws": 100, "rt_middle": 100, "rt_small_throw": 300})
+        for s in trace.spans:
+            if s.name == "rt_tail":  # what a function returns is not known where it jumps into another
+                self.assertNotIn("result", s.args)
+            elif s.name != "rt_small_throw" and not unfinished(s):
+                self.assertIn("result", s.args)
+        # A small call from the place where a large one threw is not that one's end.
+        large = sorted((s for s in trace.spans if s.name == "rt_small_throw"), key=lambda s: s.ts)
+        self.assertTrue(all(unfinished(s) for s in large))
+        self.assertEqual(self.ask(target, "inner 1")["sum"] > 0, True)
+
+    def test_spans_nest_with_markers(self):
+        target = self.target(NAME)
+        recorder = self.watch(target, PLAIN)
+        said = self.ask(target, "markers 50")
+        result = recorder.stop()
+        n = said["rounds"]
+        trace = result.trace()
+        self.assertSpans(trace, {"outer marker": n, "inner marker": n, "rt_long": 2 * n, "rt_catches": n,
+                                 "rt_middle": n, "rt_throws": n})
+        self.assertNests(trace.spans)
+
+        def parents(name):
+            found = collections.Counter()
+            for s in (s for s in trace.spans if s.name == name):
+                around = [o for o in trace.spans if o is not s and o.ts <= s.ts and s.ts + s.dur <= o.ts + o.dur]
+                found[min(around, key=lambda o: o.dur).name if around else None] += 1
+            return found
+        self.assertEqual(parents("rt_long"), {"outer marker": 2 * n})
+        self.assertEqual(parents("inner marker"), {"outer marker": n})
+        self.assertEqual(parents("rt_catches"), {"inner marker": n})
+        self.assertEqual(parents("rt_middle"), {"rt_catches": n})
+        self.assertEqual(parents("outer marker"), {None: n})
+        totals = {}
+        for row in self.report(result)["ops"]:
+            totals[row["name"]] = row
+        durs = collections.Counter()
+        for s in trace.spans:
+            durs[s.name] += s.dur
+        own = durs["outer marker"] - durs["rt_long"] - durs["inner marker"]
+        self.assertAlmostEqual(totals["outer marker"]["self_ns"] / own, 1, delta=0.01)
+        self.assertAlmostEqual(totals["inner marker"]["self_ns"] / (durs["inner marker"] - durs["rt_catches"]), 1,
+                               delta=0.01)
+
+
+if __name__ == "__main__":
+    unittest.main()
