@@ -41,16 +41,19 @@ struct {
 /* Bit i: parity of the links that count under switch i. */
 __u64 switches __weak = 0;
 
+struct call_text {
+	char c[WIRE_FETCH_BYTES];
+};
 struct call_small {
 	struct wire_call_data d;
 };
 struct call_mid {
 	struct wire_call_data d;
-	char text[2][WIRE_FETCH_BYTES];
+	struct call_text text[2];
 };
 struct call_full {
 	struct wire_call_data d;
-	char text[WIRE_FETCH_TEXTS][WIRE_FETCH_BYTES];
+	struct call_text text[WIRE_FETCH_TEXTS];
 };
 
 /* What fetches start from: arguments 0 to 5, the value returned, the stack pointer. */
@@ -83,6 +86,16 @@ static __always_inline __u64 value__cut(__u64 v, __u8 bytes, __u8 is_signed)
 	return is_signed ? (__u64)((__s64)v >> shift) : v >> shift;
 }
 
+/* @n as a number from 1 to @max, a power of two, for a reader that has limited it already: a mask is a
+ * bound that every verifier understands and none forgets. */
+static __always_inline __u32 size__bounded(__u32 n, __u32 max)
+{
+	n--;
+	barrier_var(n);
+	n &= max - 1;
+	return n + 1;
+}
+
 /* The place that the steps lead to. False: a word on the way cannot be read. */
 static __always_inline bool fetch__place(const struct wire_fetch *f, const struct call_bases *b,
 					 __u64 *place)
@@ -103,67 +116,74 @@ static __always_inline bool fetch__place(const struct wire_fetch *f, const struc
 	return true;
 }
 
-static __always_inline bool fetch__value(const struct wire_fetch *f, const struct call_bases *b,
-					 __u64 *to)
+/*
+ * These two are functions of their own, which the verifier looks at once: inside of loops over a set it
+ * would go through all their ways for each of its fetches, which older kernels give up on. 0, or not
+ * to be read.
+ */
+__noinline __weak int fetch__value(const struct wire_fetch *f, const struct call_bases *b,
+				   __u64 *to)
 {
 	__u64 place = 0, v = 0;
-	__u32 n = f->bytes;
 
-	if (!fetch__place(f, b, &place))
-		return false;
-	if (!f->n_steps) {
+	if (!f || !b || !to || !fetch__place(f, b, &place))
+		return -1;
+	if (!f->n_steps)
 		v = place;
-	} else {
-		if (n > sizeof(v))
-			n = sizeof(v);
-		if (bpf_probe_read_user(&v, n, (void *)place))
-			return false;
-	}
+	else if (bpf_probe_read_user(&v, size__bounded(f->bytes, sizeof(v)), (void *)place))
+		return -1;
 	v = value__cut(v >> (f->shift & 63), f->bytes, f->is_signed);
 	if (f->times)
 		v *= b->at[(f->times - 1) & 7];
 	*to = v;
-	return true;
+	return 0;
 }
 
-static __always_inline bool fetch__text(const struct wire_fetch *f, const struct call_bases *b,
-					char *text, __u64 *to)
+__noinline __weak int fetch__text(const struct wire_fetch *f, const struct call_bases *b,
+				  struct call_text *text, __u64 *to)
 {
 	__u64 place = 0, word[2];
-	__u32 n = f->bytes;
+	__u32 n;
 	long got;
 
-	text[0] = 0;
+	if (!f || !b || !text || !to)
+		return -1;
+	text->c[0] = 0;
+	n = f->bytes;
 	if (n > WIRE_FETCH_BYTES)
 		n = WIRE_FETCH_BYTES;
 	if (!fetch__place(f, b, &place))
-		return false;
+		return -1;
 	switch (f->kind) {
 	case FETCH_STRING:
 		if (bpf_probe_read_user(word, sizeof(word), (void *)place))
-			return false;
+			return -1;
 		place = word[0];
 		if (word[1] < n)
 			n = word[1];
-		n &= WIRE_FETCH_BYTES * 2 - 1;
-		if (n > WIRE_FETCH_BYTES)
-			n = WIRE_FETCH_BYTES;
 		/* fallthrough */
 	case FETCH_BYTES:
 		*to = n;
-		return !n || !bpf_probe_read_user(text, n, (void *)place);
+		if (!n)
+			return 0;
+		return bpf_probe_read_user(text->c, size__bounded(n, WIRE_FETCH_BYTES),
+					   (void *)place)
+			       ? -1
+			       : 0;
 	default:
-		got = bpf_probe_read_user_str(text, n, (void *)place);
+		got = bpf_probe_read_user_str(text->c, size__bounded(n, WIRE_FETCH_BYTES),
+					      (void *)place);
 		if (got < 0)
-			return false;
+			return -1;
 		*to = got > 0 ? got - 1 : 0;
-		return true;
+		return 0;
 	}
 }
 
 /* All of a set into a reserved record with room for @texts texts. */
-static __always_inline void call__fetch(struct wire_call_data *d, char *text, __u32 texts,
-					const struct wire_fetch_set *s, const struct call_bases *b)
+static __always_inline void call__fetch(struct wire_call_data *d, struct call_text *text,
+					__u32 texts, const struct wire_fetch_set *s,
+					const struct call_bases *b)
 {
 	__u32 i, n = s->n, slot;
 	__u8 faults = 0;
@@ -182,13 +202,13 @@ static __always_inline void call__fetch(struct wire_call_data *d, char *text, __
 			continue;
 		}
 		if (f->kind == FETCH_VALUE) {
-			ok = fetch__value(f, b, &v);
+			ok = !fetch__value(f, b, &v);
 		} else {
 			/* @texts is 0, 2 or 4; a mask is a bound that every verifier understands. */
 			slot = f->slot;
 			barrier_var(slot);
 			slot &= texts ? texts - 1 : 0;
-			ok = texts && fetch__text(f, b, text + slot * WIRE_FETCH_BYTES, &v);
+			ok = texts && !fetch__text(f, b, &text[slot], &v);
 		}
 		d->vals[i] = v;
 		if (!ok)
@@ -242,11 +262,11 @@ static __always_inline bool call__kept(const struct wire_fetch_set *s, struct ta
 	}
 	call__key(&key, task, b->at[FETCH_BASE_SP]);
 	if (s->keep) {
-		bool kept = s->keep & KEEP_AT_LEAST && fetch__value(&s->f[0], b, &v) &&
+		bool kept = s->keep & KEEP_AT_LEAST && !fetch__value(&s->f[0], b, &v) &&
 			    v >= s->least;
 
 		if (s->keep & KEEP_KNOWN &&
-		    fetch__value(&s->f[s->known & (WIRE_FETCHES - 1)], b, &block.addr)) {
+		    !fetch__value(&s->f[s->known & (WIRE_FETCHES - 1)], b, &block.addr)) {
 			block.tgid = task->tgid;
 			kept |= !bpf_map_delete_elem(&blocks, &block);
 		}
@@ -297,7 +317,7 @@ static __always_inline int call__rich(const struct wire_fetch_set *s, struct tas
 		__u64 addr = 0;
 
 		at = (s->remember - 1) & (WIRE_FETCHES - 1);
-		if (fetch__value(&s->f[at], b, &addr))
+		if (!fetch__value(&s->f[at], b, &addr))
 			call__remember(task, addr);
 	}
 	if (s->texts > 2) {
@@ -306,7 +326,7 @@ static __always_inline int call__rich(const struct wire_fetch_set *s, struct tas
 		if (!c)
 			goto lost;
 		call__fill(&c->d.call, task, sizeof(*c), kind, ts, sp, cookie);
-		call__fetch(&c->d, &c->text[0][0], WIRE_FETCH_TEXTS, s, b);
+		call__fetch(&c->d, c->text, WIRE_FETCH_TEXTS, s, b);
 		ring__submit(ring, c);
 	} else if (s->texts) {
 		struct call_mid *c = bpf_ringbuf_reserve(ring, sizeof(*c), 0);
@@ -314,7 +334,7 @@ static __always_inline int call__rich(const struct wire_fetch_set *s, struct tas
 		if (!c)
 			goto lost;
 		call__fill(&c->d.call, task, sizeof(*c), kind, ts, sp, cookie);
-		call__fetch(&c->d, &c->text[0][0], 2, s, b);
+		call__fetch(&c->d, c->text, 2, s, b);
 		ring__submit(ring, c);
 	} else {
 		struct call_small *c = bpf_ringbuf_reserve(ring, sizeof(*c), 0);

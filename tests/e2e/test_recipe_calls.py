@@ -74,8 +74,8 @@ class RecipeCase(lib.Case):
     def options(self, functions, budget="off", **kw):
         return ["--no-auto", "--recipe", self.recipe(functions, **kw), "--budget", budget]
 
-    def watch(self, target, functions, *more, **kw):
-        return self.record("-p", target.pid, *self.options(functions, **kw), *more)
+    def watch(self, target, functions, *more, output=None, **kw):
+        return self.record("-p", target.pid, *self.options(functions, **kw), *more, output=output)
 
     def ask(self, target, line):
         target.send(line)
@@ -207,6 +207,157 @@ class Told(RecipeCase):
         self.assertAlmostEqual(totals["outer marker"]["self_ns"] / own, 1, delta=0.01)
         self.assertAlmostEqual(totals["inner marker"]["self_ns"] / (durs["inner marker"] - durs["rt_catches"]), 1,
                                delta=0.01)
+
+
+class Life(RecipeCase):
+    """Processes and threads that come and go while their functions have probes."""
+
+    def test_attached_in_the_middle_of_a_call(self):
+        target = self.target(NAME)
+        target.send("hold")
+        target.result()  # it is inside rt_hold() now
+        recorder = self.watch(target, PLAIN)
+        target.send("on")
+        target.result()
+        for _ in range(3):
+            target.send("hold")
+            target.result()
+            target.send("on")
+            target.result()
+        result = recorder.stop()
+        trace = result.trace()
+        # The end of a call without begin is no span, and does nothing to the others.
+        self.assertSpans(trace, {"rt_hold": 3, "rt_inner": 1 + 2 * 3})
+        self.assertFalse([s for s in trace.spans if unfinished(s)])
+        self.assertNests(trace.spans)
+        self.assertNothingLost(result.info())
+
+    def test_a_call_that_still_runs_at_the_end_is_there(self):
+        target = self.target(NAME)
+        recorder = self.watch(target, PLAIN)
+        target.send("hold")
+        target.result()
+        result = recorder.stop()
+        spans = {s.name: s for s in result.trace().spans}
+        self.assertEqual(set(spans), {"rt_hold", "rt_inner"})
+        self.assertTrue(unfinished(spans["rt_hold"]))
+        self.assertNothingLost(result.info())
+        target.send("on")
+        self.assertGreater(target.result()["sum"], 0)
+
+    def test_threads_that_end_inside_a_call(self):
+        target = self.target(NAME)
+        recorder = self.watch(target, PLAIN)
+        said = self.ask(target, "threads 50")
+        result = recorder.stop()
+        trace = result.trace()
+        self.assertSpans(trace, {"rt_inner": 50, "rt_exits": 50})
+        self.assertEqual(collections.Counter(s.name for s in trace.spans if unfinished(s)), {"rt_exits": 50})
+        self.assertEqual(len({s.tid for s in trace.spans}), said["threads"])
+        self.assertNothingLost(result.info())
+
+    def test_killed_in_a_call(self):
+        target = self.target(NAME)
+        recorder = self.watch(target, PLAIN)
+        target.send("hold")
+        target.result()
+        target.signal(signal.SIGKILL)
+        self.assertEqual(target.wait(), -signal.SIGKILL)
+        self.assertEqual(recorder.wait(), 0)  # its only process has gone
+        result = recorder.load()
+        spans = {s.name: s for s in result.trace().spans}
+        self.assertEqual(set(spans), {"rt_hold", "rt_inner"})
+        self.assertTrue(unfinished(spans["rt_hold"]))
+        self.assertNothingLost(result.info())
+
+    def test_a_program_that_becomes_another(self):
+        target = self.target(NAME)
+        recorder = self.watch(target, PLAIN)
+        self.ask(target, "inner 1")
+        target.send("exec")
+        target.expect(lambda l: l.startswith("ready "), "'ready' of the new image")
+        self.ask(target, "inner 2")
+        self.ask(target, "inner 3")
+        result = recorder.stop()
+        self.assertSpans(result.trace(), {"rt_inner": 3})
+        self.assertNothingLost(result.info())
+        self.assertEqual(len(self.report(result)["targets"]["processes"]), 2)  # two images
+
+    def test_children_are_recorded_unless_they_are_not_wanted(self):
+        for follow in (True, False):
+            with self.subTest(follow=follow):
+                target = self.target(NAME)
+                recorder = self.watch(target, PLAIN, *([] if follow else ["--no-follow"]),
+                                      output=os.path.join(self.tmp(), f"follow-{follow}"))
+                said = self.ask(target, "fork 20")
+                result = recorder.stop()
+                trace = result.trace()
+                self.assertSpans(trace, {"rt_inner": said["here"] + (said["in_children"] if follow else 0)})
+                self.assertEqual(len(trace.pids()), 21 if follow else 1)
+                self.assertNothingLost(result.info())
+                target.end()
+
+
+def text_bytes(pid, path, names):
+    """The bytes of functions in a process, and where they lie in the file."""
+    nm = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout
+    at = {f[2]: int(f[0], 16) for f in map(str.split, nm.splitlines()) if len(f) == 3}
+    bias = lib.mapped_at(pid, path)
+    elf = lib.Elf(path)
+    found = {}
+    with open(f"/proc/{pid}/mem", "rb", 0) as mem:
+        for name in names:
+            mem.seek(bias + at[name])
+            offset = elf.offset(at[name])
+            found[name] = (mem.read(8), elf.data[offset:offset + 8])
+    return found
+
+
+class Detached(RecipeCase):
+    """Whatever ends a recording, the code of the target is as it was."""
+    NAMES = ("rt_inner", "rt_long", "rt_cheap", "rt_hold")
+
+    def is_plain(self, target):
+        return all(now == file for now, file in text_bytes(target.pid, target.path, self.NAMES).values())
+
+    def assertDetaches(self, target, end, *more, alive=True):
+        self.assertTrue(self.is_plain(target))
+        recorder = self.watch(target, PLAIN, *more)
+        for name, (now, file) in text_bytes(target.pid, target.path, self.NAMES).items():
+            self.assertEqual((now[0], now[1:]), (0xcc, file[1:]), name)
+        end(recorder)
+        lib.wait_for(lambda: self.is_plain(target), "the target's code as it was")
+        if alive:
+            self.assertGreater(self.ask(target, "inner 5")["sum"], 0)
+        return recorder
+
+    def test_normal_end(self):
+        target = self.target(NAME)
+        self.assertDetaches(target, lambda r: self.assertEqual(r.wait(), 0), "--duration", "0.5s")
+
+    def test_ctrl_c(self):
+        target = self.target(NAME)
+        self.assertDetaches(target, lambda r: r.stop())
+
+    def test_a_recorder_that_is_killed(self):
+        target = self.target(NAME)
+
+        def kill(recorder):
+            recorder.signal(signal.SIGKILL)
+            recorder.wait()
+        self.assertDetaches(target, kill)
+
+    def test_a_recording_that_is_full(self):
+        target = self.target(NAME)
+
+        def fill(recorder):
+            target.send("hot 2")
+            target.result()
+            recorder.wait()
+            self.assertIn("max-size", recorder.err.text() + recorder.load().summary())
+            target.send("enough")
+            target.result()
+        self.assertDetaches(target, fill, "--max-size", "256K")
 
 
 if __name__ == "__main__":
