@@ -3,6 +3,7 @@
 import collections
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -358,6 +359,149 @@ class Detached(RecipeCase):
             target.send("enough")
             target.result()
         self.assertDetaches(target, fill, "--max-size", "256K")
+
+
+class Files(RecipeCase):
+    """Libraries that are replaced, deleted, loaded and unloaded; what is no function to probe."""
+    WORK = [{"match": "marked_work", "args": [{"name": "n", "from": "arg0", "type": "i64"}]}]
+
+    def copy(self, path):
+        """The library under a name, always as a file of its own."""
+        shutil.copy(lib.fixture("libmarked.so"), path + ".new")
+        os.replace(path + ".new", path)
+        return path
+
+    def works(self, result):
+        return collections.Counter(s.args["n"] for s in result.trace().spans if s.name == "marked_work")
+
+    def spans(self, result):
+        return result.trace().names()["library_work"]
+
+    def test_a_library_that_was_replaced_before(self):
+        path = self.copy(os.path.join(self.tmp(), "libmarked.so"))
+        target = self.target("obeys")
+        self.ask(target, f"dlopen {path}")
+        self.copy(path)  # what the target maps is "(deleted)" now
+        recorder = self.watch(target, self.WORK, file="libmarked.so")
+        for n in (3, 4, 3):
+            self.ask(target, f"library {n}")
+        result = recorder.stop()
+        self.assertEqual((self.works(result), self.spans(result)), ({3: 2, 4: 1}, 10))
+        self.assertNothingLost(result.info())
+
+    def test_a_library_that_is_replaced_while_it_is_recorded(self):
+        path = self.copy(os.path.join(self.tmp(), "libmarked.so"))
+        target = self.target("obeys")
+        self.ask(target, f"dlopen {path}")
+        recorder = self.watch(target, self.WORK, file="libmarked.so")
+        self.ask(target, "library 1")
+        self.copy(path)
+        self.ask(target, "library 2")  # still the old one
+        self.ask(target, "dlclose")
+        self.ask(target, f"dlopen {path}")
+        # A file of its own: its probes come with its mapping.
+        lib.wait_for(lambda: recorder.err.text().count("recipe own: 1 functions of libmarked.so") == 2,
+                     "the new file's probes")
+        lib.wait_for(lambda: any(lib.semaphores(target.pid, path)), "the library's semaphore")
+        for name, (now, _) in text_bytes(target.pid, path, ("marked_work",)).items():
+            lib.wait_for(lambda: text_bytes(target.pid, path, (name,))[name][0][0] == 0xcc, "the probe")
+        self.ask(target, "library 3")
+        result = recorder.stop()
+        self.assertEqual(self.works(result), {1: 1, 2: 1, 3: 1})
+        self.assertNothingLost(result.info())
+
+    def test_a_library_that_comes_and_goes(self):
+        path = self.copy(os.path.join(self.tmp(), "libmarked.so"))
+        target = self.target("obeys")
+        self.ask(target, f"dlopen {path}")
+        recorder = self.watch(target, self.WORK, file="libmarked.so")
+        for i in range(30):
+            self.ask(target, f"library {i}")
+            self.ask(target, "dlclose")
+            self.ask(target, f"dlopen {path}")
+        self.assertEqual(recorder.err.text().count("recipe own: 1 functions"), 1)  # one file, one attachment
+        result = recorder.stop()
+        self.assertEqual(self.works(result), {i: 1 for i in range(30)})
+        self.assertNothingLost(result.info())
+        self.assertEqual(self.ask(target, "library 2")["result"], 0)
+
+    def test_what_is_no_function_gets_no_probe(self):
+        source = os.path.join(self.tmp(), "odd.c")
+        with open(source, "w", encoding="utf-8") as f:
+            f.write("""
+#include <stdlib.h>
+long odd_data[4] = { 1, 2 };
+const char odd_text[] = "text";
+__attribute__((noinline)) long odd_plain(long x) { __asm__ volatile("" ::: "memory"); return x + atol(odd_text); }
+static long twice(long x) { return 2 * x; }
+static long thrice(long x) { return 3 * x; }
+static long (*choose(void))(long) { return odd_data[0] ? twice : thrice; }
+long odd_ifunc(long x) __attribute__((ifunc("choose")));
+__asm__(".text\\n.globl odd_no_size\\n.type odd_no_size, @function\\nodd_no_size:\\n mov %rdi, %rax\\n ret\\n"
+        ".globl odd_label\\nodd_label:\\n ret\\n");
+int marked_work(long n) { return (int)(odd_plain(n) + odd_ifunc(n) != -1); }
+""")
+        path = os.path.join(self.tmp(), "libodd.so")
+        subprocess.run([lib.compiler(), "-O2", "-fPIC", "-shared", "-o", path, source], check=True)
+        target = self.target("obeys")
+        self.ask(target, f"dlopen {path}")
+        before = {n: text_bytes(target.pid, path, (n,))[n][0]
+                  for n in ("choose", "odd_no_size", "odd_label", "odd_data", "twice")}
+        recipe = [{"match": ["odd_*", "atol", "atol@*"]}]
+        recorder = self.watch(target, recipe, file="libodd.so")
+        self.assertIn("recipe own: 1 functions of libodd.so", recorder.err.text())
+        for name, was in before.items():
+            self.assertEqual(text_bytes(target.pid, path, (name,))[name][0], was, name)
+        self.ask(target, "library 5")
+        result = recorder.stop()
+        self.assertSpans(result.trace(), {"odd_plain": 1})
+        self.assertIn("ifunc-skipped", {w["code"] for w in self.report(result)["warnings"]})
+        said = lib.tool("recipes", "check", self.recipe(recipe, file="libodd.so"), path).stdout
+        self.assertIn("1 functions", said)
+        self.assertIn("1 chosen at load time (IFUNC), 1 without a size, 2 that are no code", said)
+
+    def test_a_mistake_is_one_line_and_nothing_is_written(self):
+        target = self.target(NAME)
+        for functions, reason in (
+                ([{"match": "rt_op", "argz": []}], "argz"),
+                ([{"match": "rt_op", "args": [{"name": "a", "from": "arg9", "type": "i32"}]}], "'from'"),
+                ([{"match": "rt_op", "does": [{"what": "free", "address": "nobody"}]}], "nobody")):
+            with self.subTest(reason):
+                out = os.path.join(self.tmp(), "mistake-out")
+                path = self.recipe(functions)
+                done = lib.tool("record", "-p", target.pid, "--no-auto", "--recipe", path, "-o", out, check=False)
+                self.assertIn(done.returncode, (1, 2))
+                said = done.stderr.strip().splitlines()
+                self.assertEqual(len(said), 1, done.stderr)
+                self.assertRegex(said[0], rf"{path}:\d+: .*{reason}")
+                self.assertFalse(os.path.exists(out))
+        self.assertGreater(self.ask(target, "inner 1")["sum"], 0)
+
+    def test_fifty_thousand_functions(self):
+        source = os.path.join(self.tmp(), "bulk.s")
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(".text\n.altmacro\n.macro one n\n.globl bulk_\\n\n.type bulk_\\n, @function\n"
+                    "bulk_\\n: push %rbp\n lea 1(%rdi), %rax\n pop %rbp\n ret\n.size bulk_\\n, . - bulk_\\n\n.endm\n"
+                    ".set i, 0\n.rept 50000\none %i\n.set i, i + 1\n.endr\n"
+                    ".globl marked_work\n.type marked_work, @function\nmarked_work: sub $8, %rsp\n"
+                    " call bulk_0@PLT\n call bulk_49999@PLT\n xor %eax, %eax\n add $8, %rsp\n ret\n"
+                    ".size marked_work, . - marked_work\n"
+                    '.section .note.GNU-stack,"",@progbits\n')
+        path = os.path.join(self.tmp(), "libbulk.so")
+        subprocess.run([lib.compiler(), "-shared", "-o", path, source], check=True)
+        target = self.target("obeys")
+        self.ask(target, f"dlopen {path}")
+        begin = time.monotonic()
+        recorder = self.watch(target, [{"match": "bulk_*", "args": [ARG0]}], file="libbulk.so")
+        took = time.monotonic() - begin
+        self.assertIn("recipe own: 50000 functions of libbulk.so", recorder.err.text())
+        self.assertLess(took, 20)
+        self.assertLess(lib.status_kib(recorder.pid, "VmHWM"), 256 * 1024)
+        self.ask(target, "library 5")
+        result = recorder.stop()
+        self.assertSpans(result.trace(), {"bulk_0": 1, "bulk_49999": 1})
+        self.assertNothingLost(result.info())
+        self.assertEqual(self.ask(target, "library 5")["result"], 0)
 
 
 if __name__ == "__main__":

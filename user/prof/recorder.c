@@ -203,9 +203,10 @@ static void tell(void *ctx, const char *line)
 	struct clika_recorder *r = ctx;
 
 	writer__warning(r->w, "recipe", line);
-	logger__log(&r->log, LOG_INFO, "attach", "%s", line);
 	if (r->o.note)
 		r->o.note(r->o.note_ctx, line);
+	else
+		logger__log(&r->log, LOG_INFO, "attach", "%s", line);
 }
 
 static void on_implausible(void *ctx, const struct func_probe *f, const struct recipe_arg *a)
