@@ -55,10 +55,10 @@ class GgmlRecipeTest(lib.Case):
         process.send(line)
         return process.result()
 
-    def watch(self, target):
+    def watch(self, target, *options):
         """As a user would: the pid and nothing else. All calls are wanted here, whatever they cost."""
         out = tempfile.mkdtemp(dir=self.tmp())
-        return self.record("-p", target.pid, "--budget", "off", output=os.path.join(out, "out"))
+        return self.record("-p", target.pid, "--budget", "off", *options, output=os.path.join(out, "out"))
 
     def cpu_library(self, pid):
         """The variant of the CPU backend that the process loaded, of all that lie there."""
@@ -185,6 +185,24 @@ class GgmlRecipeTest(lib.Case):
         self.assertEqual({s.args["weights"] for s in products}, WEIGHTS)
         types = collections.Counter(s.args["weights_type"] for s in products)
         self.assertEqual(types, {"q4_0": said["ops"]["MUL_MAT"] - 1, "f32": 1})
+
+    def test_with_what_is_off_by_default_no_argument_is_implausible(self):
+        target = self.drive()
+        self.command(target, "ops 8")
+        recorder = self.watch(target, "--recipe", "ggml:all")
+        said = self.command(target, "generate 20 8 3")
+        self.command(target, "again 2")
+        result = recorder.stop()
+        self.assertNotIn("recipe-argument", {w["code"] for w in self.report(result)["warnings"]})
+        spans = result.trace().spans
+        copies = collections.Counter((s.args["tensor"], s.args["bytes"]) for s in spans
+                                     if s.name == "ggml_backend_tensor_set")
+        # Numbers of 4 bytes: the tokens of each prompt, then one by one.
+        self.assertEqual((copies["inp_tokens", 32], copies["inp_tokens", 4]), (20, 40))
+        inside = collections.Counter((s.args["tensor"], s.args["bytes"]) for s in spans
+                                     if s.name == "ggml_backend_cpu_buffer_set_tensor")
+        self.assertEqual(inside, copies)
+        self.assertEqual(sum(s.name == "llama_sampler_accept" for s in spans), said["sampled"])
 
     # --- memory ---
 
