@@ -90,6 +90,22 @@ class TorchRecipeTest(lib.Case):
         reserved = [e["args"] for e in result.trace().of("C") if "reserved" in e["name"]]
         self.assertEqual([v for a in reserved for v in a.values()][:3], [2 << 20, 2 << 20, 4 << 20])
 
+    def test_a_process_that_maps_torch_while_it_is_recorded(self):
+        recorder = lib.Recorder(self, "--budget", "off", "--", PYTHON, TARGET)
+        recorder.expect(lambda l: l.startswith("ready "), "'ready'")
+        # Probes are on when the recorder says so: the library was mapped a while ago.
+        recorder.err.wait(lambda l: "libtorch_cpu" in l and "got their probes" in l, "probes on libtorch_cpu")
+        recorder.err.wait(lambda l: "libc10" in l and "got their probes" in l, "probes on libc10")
+        recorder.send("profile 3")
+        said = recorder.result()
+        recorder.close_stdin()
+        self.assertEqual(recorder.wait(), 0)
+        trace = recorder.load().trace()
+        counted, more = counted_by_torch(said), counted_by_us(trace)
+        # Before that the model was made and one step done.
+        self.assertEqual({name: n for name, n in counted.items() if more.get(name, 0) < n}, {})
+        self.assertLessEqual(more["aten::conv2d"], counted["aten::conv2d"] * 4 // 3)
+
     def test_shapes_and_types_of_tensors(self):
         target = self.start()
         recorder = self.record("-p", target.pid, "--budget", "off")
