@@ -273,6 +273,21 @@ class GgmlRecipeTest(lib.Case):
             self.assertNotIn(name, recorder.err.text())
         self.assertEqual(trace.names()["mul_mat"], said["ops"]["MUL_MAT"])
 
+    def test_a_program_that_is_started_by_record_loads_its_libraries_later(self):
+        recorder = self.record("--budget", "off", "--", os.path.join(DIR, "drive"), self.libs, self.model)
+        pid = int(recorder.expect(lambda line: line.startswith("ready "), "'ready'").split()[1])
+        # On its way it has looked into every variant of the backend, and kept one.
+        for name in (self.cpu_library(pid), "libllama"):
+            recorder.err.wait(lambda line: re.search(name + r"\S*: attached as", line), f"{name} attached")
+        said = self.command(recorder, "generate 4 20 5")
+        recorder.send("quit")
+        self.assertEqual(recorder.wait(), 0, recorder.err.text())
+        result = recorder.load()
+        names = result.trace().names()
+        self.assertEqual((names[PROMPT], names[GENERATION]), (4, 16))
+        self.assertEqual(names["rms_norm_mul_fused"], said["graphs"] * 5)
+        self.assertEqual(self.requests(result)["units"], said["sampled"])
+
     def test_libraries_that_come_and_go(self):
         used = self.cpu_library(self.drive().pid)
         target = lib.Process(self, [os.path.join(DIR, "graph"), self.libs, used], ready="ready ")
