@@ -82,7 +82,7 @@ static void on_log(void *ctx, int level, const char *area, const char *text)
 {
 	struct course *c = ctx;
 
-	if (level >= 2 && level > c->rec->verbose + 1)
+	if (level >= 2 && (c->rec->quiet || level > c->rec->verbose + 1))
 		return;
 	status_line__erase(&c->line);
 	if (level == 0)
