@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model that torch.compile has made kernels of, run ten times for each line that comes."""
+"""A model that torch.compile has made kernels of, run ten times under a label for each line that comes."""
 import os
 import sys
 
@@ -14,7 +14,8 @@ x = torch.randn(32, 64)
 def work(times):
     with torch.no_grad():
         for _ in range(times):
-            model(x)
+            with torch.profiler.record_function("one step"):
+                model(x)
 
 
 work(2)

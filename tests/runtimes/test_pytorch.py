@@ -178,7 +178,7 @@ class PyTorchTest(lib.Case):
         self.assertEqual(len(roots), 3)
         server.embed()
 
-    def test_kernels_that_torch_compile_made(self):
+    def test_kernels_that_torch_compile_made_and_labels(self):
         env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": os.path.join(self.tmp(), "kernels"), "OMP_NUM_THREADS": "1"}
         target = lib.Process(self, [PYTHON, os.path.join(HERE, "compiled.py")], env=env)
         target.expect(lambda l: l.startswith("ready "), "'ready'", 300)
@@ -189,6 +189,7 @@ class PyTorchTest(lib.Case):
         names = trace.names()
         # What lies before the softmax and the softmax itself: what is between, is matrix multiplication.
         self.assertEqual((names["torch.compile kernel"], names["aten::addmm"]), (20, 20))
+        self.assertEqual([(len(trace.of(ph)), {e["name"] for e in trace.of(ph)}) for ph in "be"], [(10, {"one step"})] * 2)
 
     def test_text_is_byte_for_byte_what_it_was(self):
         server = Server(self)

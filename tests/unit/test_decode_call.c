@@ -56,10 +56,18 @@ static const char recipe_text[] =
 	"\"show\": "
 	"false },\n"
 	"              { \"name\": \"first\", \"from\": \"arg0\", \"path\": [0], \"type\": \"i8\", "
-	"\"if\": { \"arg\": \"flags\", \"ne\": 0 } } ] }\n"
+	"\"if\": { \"arg\": \"flags\", \"ne\": 0 } } ] },\n"
+	"  { \"match\": \"begin\", \"span\": false,\n"
+	"    \"args\": [ { \"name\": \"at\", \"from\": \"arg0\", \"type\": \"pointer\" },\n"
+	"              { \"name\": \"n\", \"from\": \"arg1\", \"type\": \"i32\" } ],\n"
+	"    \"does\": [ { \"what\": \"async_begin\", \"name\": \"job {n}\", \"id\": \"at\" } ] "
+	"},\n"
+	"  { \"match\": \"end\", \"span\": false,\n"
+	"    \"args\": [ { \"name\": \"at\", \"from\": \"arg0\", \"type\": \"pointer\" } ],\n"
+	"    \"does\": [ { \"what\": \"async_end\", \"id\": \"at\" } ] }\n"
 	"] }\n";
 
-enum { DECODE, SAMPLE, GET, PUT, OP, BATCH, FUNCS };
+enum { DECODE, SAMPLE, GET, PUT, OP, BATCH, BEGIN, END, FUNCS };
 
 struct bench {
 	struct decode_bench d;
@@ -404,6 +412,28 @@ static void gives_an_argument_up_that_is_none(void **state)
 	close_bench(&b);
 }
 
+/* The end of an asynchronous span knows its id alone. */
+static void ends_what_was_begun_under_an_id(void **state)
+{
+	struct seen s[16];
+	struct bench b;
+
+	(void)state;
+	open_bench(&b);
+	call(&b, BEGIN, 0x7000, 10 * MS, 2, 0xa0, 1);
+	call(&b, BEGIN, 0x7000, 11 * MS, 2, 0xb0, 2);
+	call(&b, END, 0x7000, 12 * MS, 1, 0xa0, 0);
+	call(&b, END, 0x7000, 13 * MS, 1, 0xa0, 0); /* nothing is open there any more */
+	call(&b, END, 0x7000, 14 * MS, 1, 0xb0, 0);
+	assert_int_equal(read_back(&b, s, 16), 4);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(s[i].ev.kind, i < 2 ? EV_ASYNC_BEGIN : EV_ASYNC_END);
+		assert_int_equal(s[i].ev.id, i % 2 ? 0xb0 : 0xa0);
+		assert_string_equal(s[i].name, i % 2 ? "job 2" : "job 1");
+	}
+	close_bench(&b);
+}
+
 static void refuses_lengths_that_no_record_has(void **state)
 {
 	struct record r;
@@ -457,6 +487,7 @@ int main(void)
 		cmocka_unit_test(shows_texts_shapes_and_named_values),
 		cmocka_unit_test(gives_an_argument_up_that_is_none),
 		cmocka_unit_test(an_argument_that_is_not_there_by_its_condition_is_not_given_up),
+		cmocka_unit_test(ends_what_was_begun_under_an_id),
 		cmocka_unit_test(refuses_lengths_that_no_record_has),
 		cmocka_unit_test(counts_the_time_that_is_a_functions_own),
 	};

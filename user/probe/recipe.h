@@ -112,7 +112,7 @@ enum recipe_what {
  * ALLOC, RESERVE: id = address, amount = bytes. FREE, RELEASE: id = address. FLOW, ASYNC: name and id.
  * REQUEST_BEGIN with a request open under that id that has had output: that one ends at its last output and a new
  * one begins; without output yet it goes on (a prompt in several parts). REQUEST_OUTPUT: amount
- * units; the first of a request is its first output. COUNTER: name, amount. INSTANT: name.
+ * units; the first of a request is its first output. ASYNC_END without a name: of what was begun under that id. COUNTER: name, amount. INSTANT: name.
  */
 struct recipe_does {
 	enum recipe_what what;

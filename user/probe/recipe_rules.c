@@ -36,7 +36,7 @@ static const struct meaning {
 	[RECIPE_FLOW_STEP] = { "flow_step", "name", "id", NULL, false, true, false, false },
 	[RECIPE_FLOW_IN] = { "flow_in", "name", "id", NULL, false, true, false, false },
 	[RECIPE_ASYNC_BEGIN] = { "async_begin", "name", "id", NULL, true, true, false, false },
-	[RECIPE_ASYNC_END] = { "async_end", "name", "id", NULL, true, true, false, false },
+	[RECIPE_ASYNC_END] = { "async_end", "name", "id", NULL, false, true, false, false },
 	[RECIPE_REQUEST_BEGIN] = { "request_begin", "name", "id", NULL, false, false, false,
 				   false },
 	[RECIPE_REQUEST_OUTPUT] = { "request_output", "name", "id", "units", false, false, false,

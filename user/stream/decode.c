@@ -43,6 +43,7 @@ void decoder__free(struct decoder *d)
 	free(d->steps);
 	decoder__calls_free(d);
 	requests__free(d->requests);
+	map64__free(d->async_names);
 	free(d);
 }
 

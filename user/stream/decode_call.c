@@ -417,6 +417,34 @@ static const uint8_t event_kinds[] = {
 	[RECIPE_INSTANT] = EV_INSTANT,
 };
 
+/* Ends that do not say of which name: it is the one that was begun under that id. */
+#define MAX_ASYNC_NAMES 65536u
+
+static void async__begun(struct decoder *d, struct person_thread *th, uint64_t id, uint32_t name)
+{
+	if (!d->async_names)
+		d->async_names = map64__new();
+	if (!d->async_names)
+		return;
+	if (map64__count(d->async_names) >= MAX_ASYNC_NAMES)
+		map64__clear(d->async_names);
+	map64__put(d->async_names, hash__mix(th->info.process, id), name);
+}
+
+/* 0 = none is open. */
+static uint32_t async__ended(struct decoder *d, struct person_thread *th, uint64_t id)
+{
+	uint64_t key = hash__mix(th->info.process, id), *name;
+	uint32_t found = 0;
+
+	name = d->async_names ? map64__get(d->async_names, key) : NULL;
+	if (name) {
+		found = (uint32_t)*name;
+		map64__del(d->async_names, key);
+	}
+	return found;
+}
+
 static int does__apply(struct decoder *d, struct person_thread *th, const struct call_state *s,
 		       const struct func_probe *f, const struct recipe_does *w,
 		       const struct call_values *v, uint64_t ts)
@@ -447,6 +475,19 @@ static int does__apply(struct decoder *d, struct person_thread *th, const struct
 		/* A failed allocation; freeing nothing. */
 		if (!ev.id)
 			return 0;
+		break;
+	case RECIPE_ASYNC_BEGIN:
+		async__begun(d, th, ev.id, name.name);
+		ev.name = name.name;
+		ev.cat = s->cat;
+		break;
+	case RECIPE_ASYNC_END:
+		if (!w->name)
+			name = (struct name_ids){ .name = async__ended(d, th, ev.id) };
+		if (!name.name)
+			return 0;
+		ev.name = name.name;
+		ev.cat = s->cat;
 		break;
 	default:
 		ev.name = name.name;
