@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -93,6 +94,42 @@ static void ask_for_classes(void)
 	vtables__free(x);
 }
 
+static const char recipe_text[] =
+	"{ \"recipe\": 1, \"name\": \"t\", \"libraries\": [ { \"id\": \"a\", \"file\": \"*\" } ],"
+	"  \"tables\": [ { \"name\": \"classes\", \"derived_from\": \"rt::Kernel\", "
+	"\"follow_jumps\": "
+	"true, \"slots\": { \"0\": \"a\", \"2\": \"compute\" } },"
+	"              { \"name\": \"api\", \"slots\": { \"0\": \"first\", \"1\": \"second\" } } ],"
+	"  \"functions\": [ { \"table\": \"classes\", \"match\": \"*::*\", \"name\": \"$1.$2\" },"
+	"    { \"table\": \"api\", \"match\": \"*\" },"
+	"    { \"match\": \"*a*\", \"name\": \"rt::$2\", \"cut_to_text\": \"_\" },"
+	"    { \"match\": [ \"std::*::*\", \"*[e-g]*t*\" ], \"name\": \"lib$1\", "
+	"\"cut_to_text\": \"t\" } ] }";
+
+static int on_pick(void *ctx, const struct recipe_pick *p)
+{
+	unsigned *left = ctx;
+	unsigned i;
+
+	for (i = 0; i < p->rule->n_names; i++)
+		if (strlen(p->names[i]) > 1 << 20)
+			abort();
+	return --*left == 0;
+}
+
+static void apply_a_recipe(void)
+{
+	static struct recipe *r;
+	struct clika_error err;
+	unsigned left = 1000;
+
+	if (!r && recipe__parse(recipe_text, strlen(recipe_text), "t", &r, &err))
+		abort();
+	if (recipe__library_of(r, file, "lib") != 1)
+		abort();
+	recipe__pick(r, 1, file, NULL, on_pick, &left, NULL, NULL, &err);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -115,6 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		elf_file__functions(file, "std::*", on_function, &left, NULL, &err);
 		ask_for_layouts();
 		ask_for_classes();
+		apply_a_recipe();
 		elf_file__close(file);
 	}
 	close(fd);

@@ -538,6 +538,14 @@ static void cuts_names_to_texts_of_the_file(void **state)
 				    "\"cut_to_text\": \"_\" }",
 				    NULL, NULL),
 			    "0:demo::add 0:demo::mul_Tensor 0:demo::size_int");
+	/* Rules that cut to texts of another beginning take turns with them. */
+	assert_string_equal(pick_in(&g, cxx_library(),
+				    "{ \"match\": \"at::_ops::mul*::call\", \"name\": \"mul$1\", "
+				    "\"cut_to_text\": \"_\" },"
+				    "{ \"match\": \"at::_ops::*::call\", \"name\": \"demo::$1\", "
+				    "\"cut_to_text\": \"_\" }",
+				    NULL, NULL),
+			    "0:mul_Tensor 1:demo::add 1:demo::size_int");
 }
 
 int main(void)

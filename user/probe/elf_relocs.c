@@ -12,6 +12,7 @@
 
 #define MAX_DYNAMIC 4096u
 #define MAX_RELOCS (4u << 20)
+#define MAX_ENTRIES (16u << 20) /* of one table; files with holes hold any number of empty ones */
 #define AT_ONCE 4096u
 
 /* Older headers do not have them. */
@@ -162,6 +163,8 @@ static int read_rela(struct reader *rd, uint64_t vaddr, uint64_t size)
 	size_t n, want;
 	int rc = 0;
 
+	if (left > MAX_ENTRIES)
+		left = MAX_ENTRIES;
 	if (!some)
 		return error__set(rd->err, -ENOMEM, "%s: out of memory", rd->f->name);
 	while (left && !rc) {
@@ -209,6 +212,8 @@ static int read_relr(struct reader *rd)
 	unsigned bit;
 	int rc = 0;
 
+	if (left > MAX_ENTRIES)
+		left = MAX_ENTRIES;
 	if (!words)
 		return error__set(rd->err, -ENOMEM, "%s: out of memory", rd->f->name);
 	while (left && !rc) {

@@ -8,6 +8,7 @@
 
 /* Files of one process that are looked into for the layouts of one recipe. */
 #define MAX_LOOKED 4096
+#define MAX_LIBRARIES 16 /* of these, that are libraries of the recipe: each is searched */
 
 struct layout_search {
 	struct files *f;
@@ -16,7 +17,7 @@ struct layout_search {
 	int64_t *values;
 	bool *known;
 	bool *told;
-	unsigned looked;
+	unsigned looked, libraries;
 	bool all;
 };
 
@@ -58,12 +59,14 @@ static int look_at(void *ctx, const struct proc_map *m)
 		return 0;
 	if (!elf_file__open(fd, m->path, &elf, NULL)) {
 		libraries = recipe__library_of(s->r, elf, m->path);
-		if (libraries)
+		if (libraries) {
 			look_in(s, libraries, elf, m->path);
+			s->libraries++;
+		}
 		elf_file__close(elf);
 	}
 	close(fd);
-	return s->all;
+	return s->all || s->libraries == MAX_LIBRARIES;
 }
 
 void files__layouts(struct files *f, const struct recipe *r, uint64_t libraries,

@@ -194,7 +194,7 @@ static bool is_argument(struct value v)
 static enum follow_next branch(struct follow *w, const cs_insn *in)
 {
 	const cs_arm64 *a = &in->detail->arm64;
-	const cs_arm64_op *last = &a->operands[a->op_count - 1];
+	const cs_arm64_op *last = &a->operands[a->op_count ? a->op_count - 1 : 0];
 
 	if (!a->op_count || last->type != ARM64_OP_IMM)
 		return NEXT_END;

@@ -8,13 +8,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "user/probe/elf_internal.h"
 #include "user/probe/layout_debug.h"
 
 #define MAX_BYTES (128u << 20)
 #define MAX_ENTRIES (4u << 20)
-#define MAX_DEPTH 8u /* of namespaces, and of structures within structures */
+#define MAX_UNITS 65536u               /* libdw keeps some kilobytes of each */
+#define MAX_NAMES (16u << 20)          /* bytes of section names */
+#define MAX_TIME_NS (5 * NSEC_PER_SEC) /* of the processor */
+#define MAX_PEEL 32u                   /* typedefs and qualifiers in a row */
+#define MAX_DEPTH 8u                   /* of namespaces, and of structures within structures */
 
 /* --- the image ---------------------------------------------------------------------------------- */
 
@@ -39,7 +44,9 @@ static void find_sections(const struct elf_file *f, struct image *im)
 	const char *name;
 	size_t names, i;
 
-	if (elf_getshdrstrndx(f->elf, &names) < 0)
+	/* libelf reads all of the names at once, however large they claim to be. */
+	if (elf_getshdrstrndx(f->elf, &names) < 0 ||
+	    !gelf_getshdr(elf_getscn(f->elf, names), &sh) || sh.sh_size > MAX_NAMES)
 		return;
 	while ((scn = elf_nextscn(f->elf, scn))) {
 		if (!gelf_getshdr(scn, &sh) || sh.sh_type != SHT_PROGBITS)
@@ -138,25 +145,66 @@ struct lookup {
 	const void *declared[16]; /* places where the type is only declared */
 	unsigned n_declared;
 	int64_t offset;
-	unsigned entries;
+	unsigned entries, units;
+	uint64_t until; /* processor time of this thread */
 };
 
+static uint64_t processor_time(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+/* One step to the next sibling may go over all that lies below the entry, hence the time. */
 static bool goes_on(struct lookup *k)
 {
-	return ++k->entries < MAX_ENTRIES;
+	if (!(++k->entries % 64) && processor_time() > k->until)
+		k->entries = MAX_ENTRIES;
+	return k->entries < MAX_ENTRIES;
+}
+
+/*
+ * Attributes are those of the entry itself: libdw's functions that gather them from further entries
+ * may open files that the entries name, or go in circles.
+ */
+static const char *name_of(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+
+	return dwarf_attr(die, DW_AT_name, &attr) ? dwarf_formstring(&attr) : NULL;
+}
+
+static bool is_transparent(int tag)
+{
+	switch (tag) {
+	case DW_TAG_typedef:
+	case DW_TAG_const_type:
+	case DW_TAG_volatile_type:
+	case DW_TAG_restrict_type:
+	case DW_TAG_atomic_type:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* What a member, base class or typedef is of, behind typedefs and qualifiers. */
 static bool type_of(Dwarf_Die *of, Dwarf_Die *type)
 {
 	Dwarf_Attribute attr;
-	Dwarf_Die plain;
+	Dwarf_Die at = *of;
+	unsigned i;
 
-	if (!dwarf_attr_integrate(of, DW_AT_type, &attr) || !dwarf_formref_die(&attr, type))
-		return false;
-	if (dwarf_peel_type(type, &plain) == 0)
-		*type = plain;
-	return true;
+	for (i = 0; i < MAX_PEEL; i++) {
+		if (!dwarf_attr(&at, DW_AT_type, &attr) || !dwarf_formref_die(&attr, type))
+			return false;
+		if (!is_transparent(dwarf_tag(type)))
+			return true;
+		at = *type;
+	}
+	return false; /* a circle */
 }
 
 static bool is_structure(Dwarf_Die *die)
@@ -210,7 +258,7 @@ static bool find_member(struct lookup *k, Dwarf_Die *structure, int64_t base, un
 		if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) ||
 		    !offset_of(&die, &offset))
 			continue;
-		name = dwarf_diename(&die);
+		name = name_of(&die);
 		if (tag == DW_TAG_member && name) {
 			if (strcmp(name, k->member))
 				continue;
@@ -286,7 +334,7 @@ static bool find_type(struct lookup *k, Dwarf_Die *parent, const char *path, uns
 				return true;
 			continue;
 		}
-		name = dwarf_diename(&die);
+		name = name_of(&die);
 		rest = name ? behind(path, name) : NULL;
 		if (!rest)
 			continue;
@@ -299,7 +347,7 @@ static bool find_type(struct lookup *k, Dwarf_Die *parent, const char *path, uns
 
 int debug__member(const struct elf_file *f, const char *type, const char *member, int64_t *offset)
 {
-	struct lookup k = { .member = member };
+	struct lookup k = { .member = member, .until = processor_time() + MAX_TIME_NS };
 	struct image im = { 0 };
 	Dwarf_CU *unit = NULL;
 	Dwarf *dw = NULL;
@@ -311,7 +359,7 @@ int debug__member(const struct elf_file *f, const char *type, const char *member
 		elf = elf_memory(im.bytes, im.n);
 	if (elf)
 		dw = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
-	while (dw && !found && goes_on(&k) &&
+	while (dw && !found && goes_on(&k) && k.units++ < MAX_UNITS &&
 	       dwarf_get_units(dw, unit, &unit, NULL, NULL, &die, NULL) == 0) {
 		k.n_declared = 0;
 		found = find_type(&k, &die, type, 0);

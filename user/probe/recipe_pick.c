@@ -14,6 +14,8 @@
 #include "user/probe/vtables.h"
 
 #define MAX_STARS 9u
+#define MAX_PICKED (1u << 20)
+#define MAX_PICKED_TEXT (256u << 20)
 
 /* --- libraries -------------------------------------------------------------------------------------- */
 
@@ -96,6 +98,7 @@ struct picking {
 	struct picked *picked;
 	size_t n, cap;
 	struct buf texts;
+	int failed; /* to add one */
 };
 
 /* A name in all forms that globs are tried on; those of C++ are made when first asked for. */
@@ -211,6 +214,8 @@ static int add_picked(struct picking *p, const struct elf_func *fu)
 {
 	struct picked *k;
 
+	if (p->n == MAX_PICKED || p->texts.len > MAX_PICKED_TEXT)
+		return -E2BIG;
 	if (p->n == p->cap) {
 		size_t cap = p->cap ? p->cap * 2 : 64;
 		void *more = reallocarray(p->picked, cap, sizeof(*p->picked));
@@ -232,7 +237,9 @@ static int add_picked(struct picking *p, const struct elf_func *fu)
 
 static int on_function(void *ctx, const struct elf_func *fu)
 {
-	return add_picked(ctx, fu);
+	struct picking *p = ctx;
+
+	return p->failed = add_picked(p, fu);
 }
 
 /* The globs of the rules that are about symbols of this file. */
@@ -307,6 +314,13 @@ static int add_slot(struct picking *p, struct elf_file *f, int table, const char
 	return add_picked(p, &fu);
 }
 
+static int could_not_add(struct clika_error *err, int rc)
+{
+	return error__set(err, rc, "%s",
+			  rc == -E2BIG ? "it picks more functions than any file can have"
+				       : "out of memory");
+}
+
 static int pick_slots(struct picking *p, struct elf_file *f, int table, struct func_skips *skips,
 		      struct clika_error *err)
 {
@@ -322,7 +336,7 @@ static int pick_slots(struct picking *p, struct elf_file *f, int table, struct f
 		if (t->slots[i].index < n)
 			rc = add_slot(p, f, table, t->slots[i].name, slots[t->slots[i].index],
 				      skips);
-	return rc ? error__set(err, rc, "out of memory") : 0;
+	return rc ? could_not_add(err, rc) : 0;
 }
 
 struct classes {
@@ -374,9 +388,7 @@ static int pick_classes(struct picking *p, struct elf_file *f, int table, struct
 	if (rc <= 0 || (t->entries && t->entries != c.fewest) || c.fewest < t->at_least)
 		return rc < 0 ? rc : 0;
 	rc = vtables__each(p->vtables, t->derived_from, pick_class, &c, err);
-	if (rc == -ENOMEM)
-		error__set(err, rc, "out of memory");
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? could_not_add(err, rc) : 0;
 }
 
 static int pick_tables(struct picking *p, struct elf_file *f, struct func_skips *skips,
@@ -446,39 +458,67 @@ static int fill_names(const struct recipe_function *fn, const char *glob, const 
 	return 0;
 }
 
-/* The texts of a file that begin in one way: rules that cut names mostly share it. */
+/* Texts of the file, by what they begin with: functions come by address, so that rules which cut differently take
+ * turns. */
+#define MAX_KNOWN 8u
+
 struct known_texts {
-	char *begin;
-	struct recipe_texts *texts;
+	struct {
+		char *begin;
+		struct recipe_texts *texts;
+	} all[MAX_KNOWN];
+	unsigned n;
 };
 
 static void known_texts__free(struct known_texts *k)
 {
-	recipe_texts__free(k->texts);
-	free(k->begin);
-	*k = (struct known_texts){ 0 };
+	while (k->n) {
+		k->n--;
+		recipe_texts__free(k->all[k->n].texts);
+		free(k->all[k->n].begin);
+	}
+}
+
+/* More beginnings than any recipe has: names stay whole. */
+static int known_texts__get(struct known_texts *k, struct elf_file *f, const char *text, size_t len,
+			    const struct recipe_texts **out, struct clika_error *err)
+{
+	unsigned i;
+	int rc;
+
+	*out = NULL;
+	for (i = 0; i < k->n; i++) {
+		if (strncmp(k->all[i].begin, text, len) == 0 && !k->all[i].begin[len]) {
+			*out = k->all[i].texts;
+			return 0;
+		}
+	}
+	if (i == MAX_KNOWN)
+		return 0;
+	k->all[i].begin = strndup(text, len);
+	if (!k->all[i].begin)
+		return error__set(err, -ENOMEM, "out of memory");
+	rc = recipe_texts__read(f, k->all[i].begin, &k->all[i].texts, err);
+	if (rc) {
+		free(k->all[i].begin);
+		return rc;
+	}
+	*out = k->all[i].texts;
+	k->n++;
+	return 0;
 }
 
 static int cut_name(struct known_texts *known, struct elf_file *f, const struct recipe_function *fn,
 		    struct buf *name, struct clika_error *err)
 {
 	const char *text = fn->names[0].text;
+	const struct recipe_texts *texts;
 	size_t len = strcspn(text, "$");
-	int rc;
+	int rc = known_texts__get(known, f, text, len, &texts, err);
 
-	if (!known->begin || strncmp(known->begin, text, len) != 0 || known->begin[len]) {
-		known_texts__free(known);
-		known->begin = strndup(text, len);
-		if (!known->begin)
-			return error__set(err, -ENOMEM, "out of memory");
-		rc = recipe_texts__read(f, known->begin, &known->texts, err);
-		if (rc) {
-			known_texts__free(known);
-			return rc;
-		}
-	}
-	recipe_texts__cut(known->texts, (char *)name->data + len, fn->cut_at);
-	return 0;
+	if (!rc && texts)
+		recipe_texts__cut(texts, (char *)name->data + len, fn->cut_at);
+	return rc;
 }
 
 /* --- all of it ---------------------------------------------------------------------------------------------- */
@@ -568,6 +608,8 @@ int recipe__pick(const struct recipe *r, uint64_t libraries, struct elf_file *f,
 		rc = symbols = elf_file__choose_functions(f, &chooser, on_function, &p, skips, err);
 	if (rc == -ENODATA)
 		rc = 0;
+	if (p.failed)
+		could_not_add(err, p.failed);
 	if (!rc)
 		rc = pick_tables(&p, f, skips, err);
 	if (!rc && !p.n)

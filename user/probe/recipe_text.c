@@ -12,11 +12,14 @@
 #define MAX_TEXT_BYTES (8u << 20)
 #define MAX_TEXT 256u
 #define CHUNK (1u << 20)
+#define MAX_SECTION (512u << 20) /* larger ones hold programs for other processors */
+#define MAX_BYTES (1u << 30)     /* of all sections */
 
 struct recipe_texts {
 	struct buf bytes; /* texts without their beginning, each with its NUL */
 	const char **sorted;
 	size_t n;
+	uint64_t left; /* bytes that are still read of the file */
 };
 
 /* Texts in @p[0..n) that begin there; with @more, those that may go on behind it are left to the next look. Returns how
@@ -54,6 +57,9 @@ static int read_section(struct recipe_texts *t, const struct elf_file *f, const 
 	if (at >= f->size)
 		return 0;
 	end = sh->sh_size > f->size - at ? f->size : at + sh->sh_size;
+	if (end - at > MAX_SECTION || end - at > t->left)
+		return 0;
+	t->left -= end - at;
 	while (at < end && !t->bytes.failed) {
 		size_t want = CHUNK - kept, got, used;
 
@@ -87,6 +93,8 @@ int recipe_texts__read(struct elf_file *f, const char *begin, struct recipe_text
 	size_t i;
 
 	*out = NULL;
+	if (t)
+		t->left = MAX_BYTES;
 	while (t && chunk && !rc && (section = elf_nextscn(f->elf, section))) {
 		/* Constants that nobody writes to and nobody runs. */
 		if (gelf_getshdr(section, &sh) && sh.sh_type == SHT_PROGBITS &&
@@ -124,9 +132,12 @@ size_t recipe_texts__count(const struct recipe_texts *t)
 
 bool recipe_texts__cut(const struct recipe_texts *t, char *name, char at)
 {
-	size_t len = strlen(name), whole = len;
+	size_t whole = strlen(name), len = whole;
 	const char *key = name;
 
+	/* None of the texts is longer. */
+	if (len > MAX_TEXT)
+		len = MAX_TEXT;
 	for (; len; len--) {
 		char was = name[len];
 

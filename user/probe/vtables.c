@@ -17,8 +17,10 @@
 #include "user/probe/vtables.h"
 
 #define MAX_DYNAMIC 4096u
-#define MAX_RELOCATIONS (16u << 20)
-#define MAX_TYPES 500000u
+#define MAX_RELOCATIONS (4u << 20)
+#define MAX_TYPES (1u << 18)
+#define MAX_ALL_BASES (2u << 20)
+#define MAX_NAME_BYTES (32u << 20) /* that are demangled */
 #define MAX_NAME 4096
 #define MAX_BASES 64
 #define MAX_DEPTH 32
@@ -52,6 +54,7 @@ struct vtables {
 	size_t n_types, cap_types;
 	GElf_Shdr symbols, strings;
 	bool has_symbols;
+	size_t n_bases, name_bytes; /* looked at, demangled */
 };
 
 static int add_word(struct vtables *x, uint64_t at, uint64_t value)
@@ -165,7 +168,7 @@ static int read_relr(struct vtables *x, uint64_t at, uint64_t bytes)
 	uint64_t i, bit, entry, next = 0;
 	int rc = 0;
 
-	for (i = 0; i < bytes / 8 && !rc; i++) {
+	for (i = 0; i < bytes / 8 && i < MAX_RELOCATIONS && !rc; i++) {
 		if (elf_file__read(x->f, at + 8 * i, &entry, 8) != 8)
 			break;
 		if (!(entry & 1)) {
@@ -239,7 +242,7 @@ static int add_base(struct type *t, uint64_t base)
 	return 0;
 }
 
-static int read_bases(const struct vtables *x, struct type *t, uint64_t kind)
+static int read_bases(struct vtables *x, struct type *t, uint64_t kind)
 {
 	uint32_t head[2]; /* flags, number of bases */
 	uint64_t base, flags, i;
@@ -250,9 +253,10 @@ static int read_bases(const struct vtables *x, struct type *t, uint64_t kind)
 	if (kind != (uint64_t)VALUE_BASES ||
 	    elf_file__read(x->f, t->at + 16, head, sizeof(head)) != sizeof(head))
 		return 0;
-	for (i = 0; i < head[1] && i < MAX_BASES && !rc; i++) {
+	for (i = 0; i < head[1] && i < MAX_BASES && x->n_bases < MAX_ALL_BASES && !rc; i++) {
 		uint64_t at = t->at + 24 + 16 * i;
 
+		x->n_bases++;
 		/* The lowest bit: a virtual base; the offset is above the flags. */
 		if (elf_file__read(x->f, at + 8, &flags, 8) == 8 && !(flags & 1) && !(flags >> 8) &&
 		    value_at(x, at, &base))
@@ -276,7 +280,9 @@ static int read_types(struct vtables *x)
 		if (x->n_types == x->cap_types) {
 			size_t cap = x->cap_types ? 2 * x->cap_types : 256;
 
-			t = cap <= 2 * MAX_TYPES ? realloc(x->types, cap * sizeof(*t)) : NULL;
+			if (cap > MAX_TYPES)
+				return -E2BIG;
+			t = realloc(x->types, cap * sizeof(*t));
 			if (!t)
 				return -ENOMEM;
 			x->types = t;
@@ -326,6 +332,17 @@ static bool read_name(const struct vtables *x, const struct type *t, char *name,
 	return name[2] != 0;
 }
 
+/* Names may overlap, so that a small file has any number of long ones. */
+static char *plain_name(struct vtables *x, const char *name)
+{
+	size_t n = strlen(name);
+
+	if (n > MAX_NAME_BYTES - x->name_bytes)
+		return NULL;
+	x->name_bytes += n;
+	return demangle__name(name);
+}
+
 /* Bases may form a diamond, and a hostile file a circle: each type is gone into once. */
 static unsigned find_depth(struct vtables *x, struct type *t, unsigned level)
 {
@@ -362,7 +379,7 @@ static bool mark_derived(struct vtables *x, const char *base)
 
 		if (!read_name(x, t, name, sizeof(name)) || !strstr(name, last))
 			continue;
-		plain = demangle__name(name);
+		plain = plain_name(x, name);
 		if (plain && !strcmp(plain, base)) {
 			t->depth = 1;
 			t->seen = true;
@@ -458,7 +475,7 @@ static int give_tables(struct vtables *x, int (*fn)(void *ctx, const struct vtab
 	if (n)
 		qsort(order, n, sizeof(*order), by_depth);
 	for (i = 0; i < n && !rc; i++) {
-		char *plain = read_name(x, order[i], name, sizeof(name)) ? demangle__name(name)
+		char *plain = read_name(x, order[i], name, sizeof(name)) ? plain_name(x, name)
 									 : NULL;
 
 		if (!plain)
@@ -515,6 +532,7 @@ int vtables__each(struct vtables *x, const char *base, int (*fn)(void *ctx, cons
 	size_t i;
 	int rc;
 
+	x->name_bytes = 0;
 	for (i = 0; i < x->n_types; i++) {
 		x->types[i].depth = 0;
 		x->types[i].seen = false;
