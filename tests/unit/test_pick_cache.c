@@ -236,12 +236,12 @@ static void notices_every_byte_that_changed(void **state)
 	close(fd);
 }
 
-/* The same build id and size, other code: where probes go there is not for this file to say. */
+/* The same build id and size is not the same file: symbols, tables and code may be others. */
 static void believes_no_build_id_alone(void **state)
 {
 	struct bench *b = *state;
 	const char *copy = scratch__path("copy");
-	struct elf_file *other;
+	struct elf_file *own = b->f, *other;
 	uint64_t offset;
 	struct got g;
 	uint8_t byte;
@@ -250,6 +250,11 @@ static void believes_no_build_id_alone(void **state)
 	scratch__run("cp /proc/%d/exe %s", (int)getpid(), copy);
 	save_one(b, &b->sites);
 	other = open_elf(copy);
+	assert_int_equal(load(b, other, 1, &g), 0);
+	/* What was found in the other one, until it is written to. */
+	b->f = other;
+	save_one(b, &b->sites);
+	b->f = own;
 	assert_int_equal(load(b, other, 1, &g), 1);
 	elf_file__close(other);
 	assert_true(elf_file__offset(b->f, b->fu.vaddr + b->fu.size - 1, &offset));
@@ -262,6 +267,36 @@ static void believes_no_build_id_alone(void **state)
 	assert_int_equal(load(b, other, 1, &g), 0);
 	assert_int_equal(g.n, 0);
 	elf_file__close(other);
+	assert_int_equal(load(b, b->f, 1, &g), 1);
+}
+
+/* Only what is an entry makes room for new ones, whatever else lies in the folder. */
+static void removes_entries_only(void **state)
+{
+	const char *dir = getenv("CLIKA_CACHE_DIR");
+	struct bench *b = *state;
+	struct got g;
+
+	scratch__run("mkdir -p %s && cd %s && for i in $(seq 600); do : >letter-$i; done && "
+		     "for i in $(seq 100 999); do : >00112233445566ff-0000000000000$i; done",
+		     dir, dir);
+	save_one(b, &b->sites);
+	assert_int_equal(load(b, b->f, 1, &g), 1);
+	scratch__run("cd %s && test $(ls letter-* | wc -l) = 600 && test $(ls | wc -l) = 601", dir);
+}
+
+/* A pipe in place of an entry is not waited for. */
+static void waits_for_nobody(void **state)
+{
+	struct bench *b = *state;
+	struct got g;
+	char *path;
+
+	save_one(b, &b->sites);
+	path = only_file(getenv("CLIKA_CACHE_DIR"));
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(load(b, b->f, 1, &g), 0);
 }
 
 static void keeps_apart_what_is_on(void **state)
@@ -286,6 +321,7 @@ int main(void)
 		TEST(gives_back_what_was_found),  TEST(asks_again_for_ends_outside_the_function),
 		TEST(believes_no_file_of_others), TEST(notices_every_byte_that_changed),
 		TEST(believes_no_build_id_alone), TEST(keeps_apart_what_is_on),
+		TEST(removes_entries_only),       TEST(waits_for_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, scratch__setup, scratch__teardown);

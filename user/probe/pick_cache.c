@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "user/probe/elf_internal.h"
+
 #define MAGIC                                                                                      \
 	"clika-picks 1\n" /* raise the number with any change below, or of what is searched for */
 #define MAX_BYTES (64u << 20)
@@ -52,9 +54,10 @@ struct pick_cache *pick_cache__new(struct elf_file *f, const struct recipe *r,
 	const char *id = elf_file__ident(f)->build_id;
 	uint64_t key = hash__mix(r->hash, salt);
 	struct pick_cache *c;
+	struct stat st;
 	char debug[160];
 
-	if (strlen(id) < 16)
+	if (strlen(id) < 16 || fstat(f->fd, &st))
 		return NULL;
 	c = calloc(1, sizeof(*c));
 	if (!c || !folder(c->dir, sizeof(c->dir))) {
@@ -68,6 +71,8 @@ struct pick_cache *pick_cache__new(struct elf_file *f, const struct recipe *r,
 	/* A debug file brings names that the file itself has not. */
 	snprintf(debug, sizeof(debug), "/usr/lib/debug/.build-id/%.2s/%s.debug", id, id + 2);
 	key = hash__mix(key, !access(debug, F_OK));
+	key = hash__mix(hash__mix(key, st.st_dev), st.st_ino);
+	key = hash__mix(hash__mix(key, st.st_ctim.tv_sec), st.st_ctim.tv_nsec);
 	key = hash__mix(key, elf_file__size(f));
 	snprintf(c->path, sizeof(c->path), "%s/%s-%016llx", c->dir, id, (unsigned long long)key);
 	return c;
@@ -103,17 +108,15 @@ static uint64_t code_hash(const struct elf_file *f, uint64_t vaddr, uint64_t siz
 /* --- reading ------------------------------------------------------------------------------------- */
 
 /* Ours alone: nobody else can have written what is believed here. */
-static bool is_private(int fd)
+static bool is_private(int fd, struct stat *st)
 {
-	struct stat st;
-
-	return !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-	       !(st.st_mode & 022) && st.st_size <= MAX_BYTES;
+	return !fstat(fd, st) && S_ISREG(st->st_mode) && st->st_uid == geteuid() &&
+	       !(st->st_mode & 022) && st->st_size <= MAX_BYTES;
 }
 
 static uint8_t *read_entry(const struct pick_cache *c, size_t *len)
 {
-	int fd = open(c->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = open(c->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	uint8_t *data = NULL;
 	struct stat st;
 	size_t n = 0;
@@ -121,7 +124,7 @@ static uint8_t *read_entry(const struct pick_cache *c, size_t *len)
 
 	if (fd < 0)
 		return NULL;
-	if (is_private(fd) && !fstat(fd, &st))
+	if (is_private(fd, &st))
 		data = malloc((size_t)st.st_size + 1);
 	while (data && n < (size_t)st.st_size) {
 		got = read(fd, data + n, (size_t)st.st_size - n);
@@ -142,6 +145,11 @@ static const char *get_text(struct cursor *c)
 	return p && !p[n] ? (const char *)p : NULL;
 }
 
+static uint32_t names_of(const struct recipe_function *fn)
+{
+	return fn->n_names ? fn->n_names : 1;
+}
+
 static bool get_pick(const struct pick_cache *c, struct cursor *in, struct cached_pick *p,
 		     struct func_sites *sites)
 {
@@ -150,7 +158,8 @@ static bool get_pick(const struct pick_cache *c, struct cursor *in, struct cache
 	memset(p, 0, sizeof(*p));
 	p->rule = (uint32_t)cursor__varint(in);
 	p->n_names = (uint32_t)cursor__varint(in);
-	if (in->bad || p->rule >= c->r->n_functions || p->n_names > RECIPE_MAX_NAMES || !p->n_names)
+	if (in->bad || p->rule >= c->r->n_functions ||
+	    p->n_names != names_of(&c->r->functions[p->rule]))
 		return false;
 	for (uint32_t i = 0; i < p->n_names; i++) {
 		p->names[i] = get_text(in);
@@ -279,9 +288,14 @@ static bool folder_is_safe(const char *dir)
 	return safe;
 }
 
+/* BUILDID-KEY as pick_cache__new() makes them: the folder may be one that somebody named, with other things in it. */
 static int is_entry(const struct dirent *e)
 {
-	return e->d_name[0] != '.';
+	static const char hex[] = "0123456789abcdef";
+	size_t id = strspn(e->d_name, hex);
+
+	return id >= 16 && e->d_name[id] == '-' && strspn(e->d_name + id + 1, hex) == 16 &&
+	       !e->d_name[id + 17];
 }
 
 /* What nobody asks for any more must not pile up. */

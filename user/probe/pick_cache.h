@@ -4,8 +4,9 @@
  * end. A large library takes a good part of a second to search; reading this takes some milliseconds.
  *
  * A build id is a name, not a proof: a file with a made-up one must not decide where probes go in
- * another. So each function is kept with a hash of its code, and one that does not match throws the
- * whole entry away.
+ * another, what functions are called there, or that there are none. So an entry is for one file as
+ * it was last changed (its number and time of change, which only the kernel sets), and each function is
+ * kept with a hash of its code: one that does not match throws the whole entry away.
  */
 #ifndef CLIKA_USER_PROBE_PICK_CACHE_H
 #define CLIKA_USER_PROBE_PICK_CACHE_H
