@@ -8,6 +8,38 @@ import unittest
 
 import lib
 
+SMALL = """
+#include <stdio.h>
+#include <unistd.h>
+void small_empty(void);
+long small_work(long n);
+void *small_api(void) { return 0; }
+__attribute__((noinline)) void small_empty(void) { __asm__ volatile(""); }
+__attribute__((noinline)) long small_work(long n) { volatile long sum = 0; while (n--) sum += n; return sum; }
+int main(void)
+{
+	char line[64];
+	printf("ready %d\\n", (int)getpid());
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin)) {
+		for (int i = 0; i < 10; i++) {
+			small_empty();
+			small_work(1000);
+		}
+		printf("{\\"calls\\": 10}\\n");
+		fflush(stdout);
+	}
+	return small_api() != 0;
+}
+"""
+
+NO_TABLE = """{ "recipe": 1, "name": "no-table", "libraries": [ { "id": "small", "file": "small" } ],
+  "tables": [ { "name": "api", "getter": "small_api", "slots": { "0": "first" } } ],
+  "functions": [ { "match": "first", "table": "api" } ] }"""
+OTHER = """{ "recipe": 1, "name": "other", "libraries": [ { "id": "small", "file": "small" } ],
+  "functions": [ { "match": "small_*", "name": "other $1" } ] }"""
+
+
 def counts(said):
     return {k: v for k, v in said.items() if k not in ("checksum", "caught", "jumped")}
 
@@ -154,6 +186,37 @@ class FunctionTest(lib.Case):
         target.run()
         recorder.stop()
         self.assertIn("stripped", recorder.err.text().replace(path, ""))
+
+    def small(self):
+        path = os.path.join(self.tmp(), "small")
+        subprocess.run(["cc", "-O2", "-x", "c", "-o", path, "-"], input=SMALL, text=True, check=True)
+        return lib.Process(self, [path], ready="ready ")
+
+    def call(self, process):
+        process.send("go")
+        self.assertEqual(process.result()["calls"], 10)
+
+    def test_a_function_without_an_end_of_its_own_is_left_out(self):
+        """A place takes one probe: calls of a function that is one instruction would seem to last long."""
+        target = self.small()
+        recorder = self.record("-p", target.pid, "--probe", "small:small_*")
+        self.call(target)
+        trace = recorder.stop().trace()
+        self.assertEqual(dict(trace.names(target.pid)), {"small_work": 10})
+        self.assertRegex(recorder.err.text(), "small_empty: its first instruction is its last")
+
+    def test_a_recipe_that_fails_takes_nothing_else_with_it(self):
+        target = self.small()
+        recipes = []
+        for name, text in (("no-table", NO_TABLE), ("other", OTHER)):
+            recipes += ["--recipe", os.path.join(self.tmp(), name + ".json")]
+            with open(recipes[-1], "w") as f:
+                f.write(text)
+        recorder = self.record("-p", target.pid, "--probe", "small:main", *recipes)
+        self.call(target)
+        trace = recorder.stop().trace()
+        self.assertEqual(dict(trace.names(target.pid)), {"other work": 10})
+        self.assertIn("recipe no-table: ", recorder.err.text())
 
     def test_a_glob_that_matches_nothing_is_named(self):
         """A library that is loaded later might still match: a warning, not an error."""

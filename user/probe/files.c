@@ -48,7 +48,7 @@ out:
 	return ret;
 }
 
-static void func_probe__free(struct func_probe *fp)
+void func_probe__free(struct func_probe *fp)
 {
 	for (unsigned i = 0; fp->names && i < fp->kind->rule->n_names; i++)
 		free(fp->names[i]);

@@ -26,6 +26,8 @@ struct func_plan {
 	int err;
 };
 
+#define REFUSED UINT64_MAX /* a cookie that no site has */
+
 static void call__refused(void *ctx, const struct probe_site *s, int why)
 {
 	struct refusals *r = ctx;
@@ -37,6 +39,17 @@ static void call__refused(void *ctx, const struct probe_site *s, int why)
 			    ? "one of its ends (calls that take it end with their caller)"
 			    : "its begin",
 		    (unsigned long long)s->offset, attacher__reason(why));
+	r->sites[s - r->sites].cookie = REFUSED;
+}
+
+static size_t without_refused(struct probe_site *sites, size_t n)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (sites[i].cookie != REFUSED)
+			sites[left++] = sites[i];
+	return left;
 }
 
 /* A new function with its sites; its name is the caller's to fill in. NULL: out of memory. */
@@ -409,8 +422,12 @@ static int plan_recipe(struct func_plan *pl, size_t at, uint64_t libraries,
 			    r->name, err ? err->msg : "no symbols");
 		return 0;
 	}
-	if (ret < 0 || pl->err)
-		return ret < 0 ? ret : pl->err;
+	if (pl->err || ret == -ENOMEM)
+		return pl->err ? pl->err : ret;
+	if (ret < 0)
+		/* Other recipes and what the user named have nothing to do with it. */
+		files__warn(pl->f, "recipe-failed", "%s: recipe %s: %s", pl->p->path, r->name,
+			    err && err->msg[0] ? err->msg : strerror(-ret));
 	if (pl->picked)
 		tell_applied(pl);
 	return 0;
@@ -490,7 +507,7 @@ static uint64_t switch_bits(unsigned number, bool parity)
 static int attach_sites(struct files *f, struct probed_file *p, struct site_list *l,
 			struct clika_error *err)
 {
-	struct refusals refused = { .f = f, .p = p };
+	struct refusals refused = { .f = f, .p = p, .sites = l->sites };
 	uint64_t since;
 	size_t n = 0;
 	int ret = 0;
@@ -517,17 +534,42 @@ static int attach_sites(struct files *f, struct probed_file *p, struct site_list
 	logger__log(f->o.log, LOG_INFO, "attach", "%zu functions of %s got their probes in %.1f ms",
 		    f->n_funcs - p->first_func, p->path,
 		    (double)(clock__boottime_ns() - since) / NSEC_PER_MSEC);
+	n = without_refused(l->sites, n);
+	if (!n)
+		return 0;
 	p->func_group = attacher__group(f->o.attacher);
 	p->func_sites = l->sites;
 	p->n_func_sites = n;
 	l->sites = NULL;
-	return (int)(n - refused.n);
+	return (int)n;
+}
+
+/* Of a plan that was not carried out: nothing can have hit them. */
+static void forget_funcs(struct files *f, size_t first_func, size_t first_kind)
+{
+	while (f->n_funcs > first_func)
+		func_probe__free(&f->funcs[--f->n_funcs]);
+	while (f->n_kinds > first_kind)
+		free(f->kinds[--f->n_kinds]);
+}
+
+/*
+ * Probes may have been there for a moment, so records may still name these functions: they stay, but
+ * belong to no file. Its number goes to the next one when nothing else was found in it.
+ */
+static void abandon_funcs(struct files *f, struct probed_file *p)
+{
+	for (size_t i = p->first_func; i < f->n_funcs; i++) {
+		f->funcs[i].file = UINT32_MAX;
+		f->funcs[i].off = true;
+	}
 }
 
 int files__attach_funcs(struct files *f, struct probed_file *p, struct clika_error *err)
 {
 	struct func_plan pl = { .f = f, .p = p };
 	struct func_skips skips = { 0 };
+	size_t first_kind = f->n_kinds;
 	int ret = 0;
 
 	p->first_func = f->n_funcs;
@@ -549,8 +591,13 @@ int files__attach_funcs(struct files *f, struct probed_file *p, struct clika_err
 	}
 	if (!ret)
 		ret = plan_recipes(&pl, &skips, err);
-	if (!ret && pl.sites.n)
+	if (ret) {
+		forget_funcs(f, p->first_func, first_kind);
+	} else if (pl.sites.n) {
 		ret = attach_sites(f, p, &pl.sites, err);
+		if (ret <= 0)
+			abandon_funcs(f, p);
+	}
 	if (skips.ifunc && pl.sites.n)
 		files__warn(f, "ifunc-skipped",
 			    "%s: %u indirect functions left alone (a probe would sit on "
@@ -558,7 +605,7 @@ int files__attach_funcs(struct files *f, struct probed_file *p, struct clika_err
 			    p->path, skips.ifunc);
 	free(pl.sites.sites);
 	map64__free(pl.entries);
-	if (ret < 0)
+	if (ret <= 0)
 		return ret;
 	p->n_funcs = f->n_funcs - p->first_func;
 	f->n_sites += ret;
@@ -572,7 +619,7 @@ int files__take_off(struct files *f, uint32_t file, bool (*off)(void *ctx, uint3
 	struct refusals refused = { .f = f, .p = p };
 	uint32_t old_group;
 	struct probe_site *left;
-	size_t n = 0;
+	size_t n = 0, asked;
 	int ret, taken = 0;
 
 	if (!p || !p->func_switch || !p->n_func_sites)
@@ -594,6 +641,8 @@ int files__take_off(struct files *f, uint32_t file, bool (*off)(void *ctx, uint3
 	}
 	/* The smaller link first, then the switch: no call of what stays is missed or told twice. */
 	old_group = p->func_group;
+	refused.sites = left;
+	asked = n;
 	ret = attacher__attach_some(f->o.attacher, PROBE_CALL, p->fd, left, n, f->o.only_pid,
 				    call__refused, &refused, err);
 	if (ret < 0) {
@@ -603,7 +652,8 @@ int files__take_off(struct files *f, uint32_t file, bool (*off)(void *ctx, uint3
 	p->func_parity = !p->func_parity;
 	attacher__switch(f->o.attacher, p->func_switch, p->func_parity);
 	attacher__detach(f->o.attacher, old_group);
-	if (n)
+	n = without_refused(left, n);
+	if (asked)
 		p->func_group = attacher__group(f->o.attacher);
 	for (uint32_t i = p->first_func; i < p->first_func + p->n_funcs; i++) {
 		if (f->funcs[i].off || !off(ctx, i))

@@ -39,8 +39,11 @@ struct refusals {
 	struct files *f;
 	const struct probed_file *p;
 	size_t n;
+	struct probe_site
+		*sites; /* of functions: what was asked for, refused ones are marked there */
 };
 
+void func_probe__free(struct func_probe *fp);
 void files__warn(struct files *f, const char *code, const char *fmt, ...) CLIKA_PRINTF(3, 4);
 
 /* files_funcs.c: functions by patterns and recipes. Number of sites, or an error. */
