@@ -64,10 +64,22 @@ static const char recipe_text[] =
 	"},\n"
 	"  { \"match\": \"end\", \"span\": false,\n"
 	"    \"args\": [ { \"name\": \"at\", \"from\": \"arg0\", \"type\": \"pointer\" } ],\n"
-	"    \"does\": [ { \"what\": \"async_end\", \"id\": \"at\" } ] }\n"
+	"    \"does\": [ { \"what\": \"async_end\", \"id\": \"at\" } ] },\n"
+	"  { \"match\": \"mixed\", \"name\": \"m {text} {bytes}\",\n"
+	"    \"args\": [ { \"name\": \"text\", \"from\": \"arg0\", \"path\": [0], \"type\": "
+	"\"chars\", \"count\": 8 },\n"
+	"              { \"name\": \"bytes\", \"from\": \"arg0\", \"path\": [8], \"type\": "
+	"\"array\", \"element\": \"u8\", \"count\": 4 },\n"
+	"              { \"name\": \"halves\", \"from\": \"arg0\", \"path\": [16], \"type\": "
+	"\"array\", \"element\": \"f32\", \"count\": 2 } ] },\n"
+	"  { \"match\": \"later\", \"span\": false,\n"
+	"    \"args\": [ { \"name\": \"shape\", \"from\": \"arg0\", \"path\": [40], \"type\": "
+	"\"counted\", \"element\": \"i64\", \"count\": 5 } ],\n"
+	"    \"does\": [ { \"what\": \"instant\", \"name\": \"of {shape}\", \"when\": "
+	"\"return\" } ] }\n"
 	"] }\n";
 
-enum { DECODE, SAMPLE, GET, PUT, OP, BATCH, BEGIN, END, FUNCS };
+enum { DECODE, SAMPLE, GET, PUT, OP, BATCH, BEGIN, END, MIXED, LATER, FUNCS };
 
 struct bench {
 	struct decode_bench d;
@@ -86,7 +98,7 @@ static void on_implausible(void *ctx, const struct func_probe *f, const struct r
 }
 
 /* What attaching would do, without a kernel. */
-static void open_bench(struct bench *b)
+static void open_bench_as(struct bench *b, bool redact)
 {
 	static const bool known[1];
 	static const int64_t layouts[1];
@@ -94,7 +106,7 @@ static void open_bench(struct bench *b)
 	struct files *f;
 
 	memset(b, 0, sizeof(*b));
-	assert_int_equal(decode_bench__open(&b->d, 0, false), 0);
+	assert_int_equal(decode_bench__open(&b->d, 0, redact), 0);
 	if (recipe__parse(recipe_text, strlen(recipe_text), "toy.json", &b->recipe, &err))
 		fail_msg("%s", err.msg);
 	assert_int_equal(b->recipe->n_functions, FUNCS);
@@ -121,6 +133,11 @@ static void open_bench(struct bench *b)
 				fp->names[n] = strdup(rule->names[n].text);
 		}
 	}
+}
+
+static void open_bench(struct bench *b)
+{
+	open_bench_as(b, false);
 }
 
 static void close_bench(struct bench *b)
@@ -478,6 +495,150 @@ static void counts_the_time_that_is_a_functions_own(void **state)
 	close_bench(&b);
 }
 
+static struct record mixed(uint64_t ts)
+{
+	struct record r = make(MIXED, false, 0x7000, ts, 3, 6, 4);
+	const float halves[2] = { 0.5f, -1.5f };
+
+	r.d.texts = 4;
+	r.d.vals[2] = sizeof(halves);
+	memcpy(r.text[0], "secret", 6);
+	memcpy(r.text[1], "\x68\x69\x21\x00", 4);
+	memcpy(r.text[2], halves, sizeof(halves));
+	return r;
+}
+
+static void leaves_out_what_may_be_text(void **state)
+{
+	struct seen s[4];
+	struct record r;
+	struct bench b;
+
+	(void)state;
+	open_bench(&b);
+	r = mixed(10 * MS);
+	feed(&b, &r);
+	back(&b, MIXED, 0x7000, 11 * MS, 0, 0);
+	assert_int_equal(read_back(&b, s, 4), 1);
+	assert_string_equal(s[0].name, "m secret [104,105,33,0]");
+	assert_string_equal(s[0].args, "text=secret bytes=[104,105,33,0] halves=[0.5,-1.5] ");
+	close_bench(&b);
+
+	open_bench_as(&b, true);
+	r = mixed(10 * MS);
+	feed(&b, &r);
+	back(&b, MIXED, 0x7000, 11 * MS, 0, 0);
+	assert_int_equal(read_back(&b, s, 4), 1);
+	assert_string_equal(s[0].name, "m (redacted) (redacted)");
+	assert_string_equal(s[0].args, "text=(redacted) bytes=(redacted) halves=[0.5,-1.5] ");
+	close_bench(&b);
+}
+
+static struct record later(bool good, uint64_t sp, uint64_t ts)
+{
+	const uint64_t shape[] = { good ? 1 : UINT64_MAX, 2 };
+	struct record r = make(LATER, false, sp, ts, 1, sizeof(shape), 0);
+
+	r.d.texts = 2;
+	r.d.vals[0] = WIRE_FETCH_BYTES;
+	memcpy(r.text[0], shape, sizeof(shape));
+	return r;
+}
+
+/* Also when what came at the entry is looked at once more at the return. */
+static void judges_each_value_once(void **state)
+{
+	struct record r;
+	struct bench b;
+
+	(void)state;
+	open_bench(&b);
+	for (int i = 0; i < 20; i++) {
+		r = later(i >= 7, 0x7000, (10 + 2 * i) * MS);
+		feed(&b, &r);
+		back(&b, LATER, 0x7000, (11 + 2 * i) * MS, 0, 0);
+	}
+	assert_int_equal(b.implausible, 0);
+	assert_int_equal(decode_bench__finish(&b.d), 0);
+	close_bench(&b);
+}
+
+/* Coroutines: calls on two stacks end in the order in which they began. */
+static void joins_calls_of_stacks_that_take_turns(void **state)
+{
+	uint64_t other = 0x7f0000000000;
+	struct seen s[8];
+	struct bench b;
+
+	(void)state;
+	open_bench(&b);
+	call(&b, GET, 0x7000, 10 * MS, 1, 4096, 0);
+	call(&b, GET, other, 11 * MS, 1, 64, 0);
+	back(&b, GET, 0x7000, 12 * MS, 1, 0xa000);
+	back(&b, GET, other, 13 * MS, 1, 0xb000);
+	assert_int_equal(read_back(&b, s, 8), 2);
+	assert_int_equal(s[0].ev.kind, EV_ALLOC);
+	assert_int_equal(s[0].ev.id, 0xa000);
+	assert_int_equal(s[0].ev.value, 4096);
+	assert_int_equal(s[1].ev.id, 0xb000);
+	assert_int_equal(s[1].ev.value, 64);
+	close_bench(&b);
+}
+
+/* Stack pointers are whatever a target sets them to. */
+static void keeps_no_frames_without_end(void **state)
+{
+	struct record r;
+	struct bench b;
+
+	(void)state;
+	open_bench(&b);
+	for (uint32_t t = 0; t < 10; t++) {
+		for (uint64_t i = 0; i < 70000; i++) {
+			r = later(true, 0x7f0000000000 - 16 * i, (10 + i) * 1000);
+			r.d.call.task.tid -= t;
+			feed(&b, &r);
+		}
+		assert_true(b.d.env.frame_bytes < 65u << 20);
+	}
+	assert_true(b.d.env.frame_bytes > 32u << 20);
+	/* What is called last still finds its entry. */
+	r = later(true, 0x1000, 200 * MS);
+	r.d.call.task.tid -= 20;
+	feed(&b, &r);
+	people__free(b.d.people);
+	b.d.people = NULL;
+	assert_int_equal(b.d.env.frame_bytes, 0);
+	close_bench(&b);
+}
+
+/* One that begins ever new requests costs other processes nothing. */
+static void keeps_requests_of_others(void **state)
+{
+	static struct seen s[200000];
+	struct record r;
+	struct bench b;
+	size_t n, ends = 0;
+
+	(void)state;
+	open_bench(&b);
+	call(&b, DECODE, 0x7000, 10 * MS, 2, 0xc0, 512);
+	back(&b, DECODE, 0x7000, 11 * MS, 0, 0);
+	for (uint64_t i = 0; i < 70000; i++) {
+		r = make(DECODE, false, 0x7000, 20 * MS + i, 2, 0x10000 + i, 512);
+		r.d.call.task.tgid -= 1;
+		r.d.call.task.tid -= 1;
+		feed(&b, &r);
+	}
+	call(&b, SAMPLE, 0x7000, 50 * MS, 1, 0xc0, 0);
+	back(&b, SAMPLE, 0x7000, 51 * MS, 0, 0);
+	n = read_back(&b, s, ARRAY_SIZE(s));
+	for (size_t i = 0; i < n; i++)
+		ends += s[i].ev.kind == EV_REQUEST_OUTPUT && s[i].ev.id == 0xc0;
+	assert_int_equal(ends, 1);
+	close_bench(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -490,6 +651,11 @@ int main(void)
 		cmocka_unit_test(ends_what_was_begun_under_an_id),
 		cmocka_unit_test(refuses_lengths_that_no_record_has),
 		cmocka_unit_test(counts_the_time_that_is_a_functions_own),
+		cmocka_unit_test(leaves_out_what_may_be_text),
+		cmocka_unit_test(judges_each_value_once),
+		cmocka_unit_test(joins_calls_of_stacks_that_take_turns),
+		cmocka_unit_test(keeps_no_frames_without_end),
+		cmocka_unit_test(keeps_requests_of_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

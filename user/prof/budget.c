@@ -38,10 +38,6 @@ struct func_cost {
 	bool known, off;
 };
 
-struct thread_cpu { /* of one thread, by its identity */
-	uint64_t cpu_ns, look;
-};
-
 struct budget {
 	double share;
 	uint64_t last, start;
@@ -49,7 +45,6 @@ struct budget {
 	struct hit_costs costs;
 	struct func_cost *funcs;
 	size_t n_funcs;
-	struct map64 *cpu;         /* thread -> CPU time at the last look, ns */
 	uint64_t cpu_sum, hit_sum; /* since the last decision */
 	uint64_t looked;           /* ns, when the threads were looked at last */
 	double lately;             /* -1 = not known */
@@ -75,11 +70,6 @@ struct budget *budget__new(double share)
 		return NULL;
 	b->share = share;
 	b->lately = -1;
-	b->cpu = map64__new();
-	if (!b->cpu) {
-		free(b);
-		return NULL;
-	}
 	return b;
 }
 
@@ -87,7 +77,6 @@ void budget__free(struct budget *b)
 {
 	if (!b)
 		return;
-	map64__free(b->cpu);
 	free(b->funcs);
 	free(b);
 }
@@ -120,7 +109,6 @@ static uint64_t cpu_time(pid_t pid, uint32_t tid)
 }
 
 struct cpu_sum {
-	struct budget *b;
 	uint64_t elapsed, cpu;
 	uint64_t hits;
 };
@@ -130,19 +118,18 @@ static int sum_process(void *ctx, struct person_process *proc)
 	struct cpu_sum *s = ctx;
 
 	for (struct person_thread *th = proc->threads; th; th = th->next) {
-		uint64_t key, now, *last, used;
+		uint64_t now, used;
 
 		if (!th->probe_hits)
 			continue;
 		s->hits += th->probe_hits;
 		th->probe_hits = 0;
-		key = hash__mix(th->start, (uint64_t)proc->tgid << 32 | th->tid);
 		now = proc->lpid ? cpu_time(proc->lpid, th->tid) : 0;
-		last = map64__get(s->b->cpu, key);
 		/* Not known, or seen for the first time: as if it had run all the time. */
-		used = now && last && now >= *last ? now - *last : s->elapsed;
+		used = th->probe_cpu_ns && now >= th->probe_cpu_ns ? now - th->probe_cpu_ns
+								   : s->elapsed;
 		s->cpu += used < s->elapsed ? used : s->elapsed;
-		map64__put(s->b->cpu, key, now);
+		th->probe_cpu_ns = now;
 	}
 	return 0;
 }
@@ -392,7 +379,7 @@ static void calibrate(struct budget *b, struct clika_recorder *r)
 /* Enough has been seen for a judgement. */
 static bool ripe(struct budget *b, struct clika_recorder *r, uint64_t now)
 {
-	struct cpu_sum sum = { .b = b, .elapsed = now - b->looked };
+	struct cpu_sum sum = { .elapsed = now - b->looked };
 
 	b->looked = now;
 	people__each_process(r->people, sum_process, &sum);

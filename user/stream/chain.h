@@ -21,6 +21,7 @@ struct chain_env { /* shared by all chains of a recorder */
 	uint64_t spans;       /* begun, kept or not */
 	uint64_t filtered;    /* spans not kept because of min_duration_ns */
 	uint64_t refused;     /* records whose events the writer did not take: the file is full */
+	size_t frame_bytes; /* what calls that have not returned keep of their entries, in all threads */
 	uint32_t next_stream;
 	int err; /* first error of the writer */
 };

@@ -15,6 +15,9 @@
  * one says nothing of the other's frames. */
 #define SAME_STACK (16ull << 20)
 #define MAX_FRAMES 65536
+/* Kept of entries until the returns, in all threads: stack pointers are what targets make them. */
+#define MAX_FRAME_BYTES (64u << 20)
+#define FRAMES_BACK 256 /* looked at for a return: stacks may take turns */
 #define MAX_TEXT 256
 /* An argument is judged by its first values: half of them implausible, and it is left out. */
 #define JUDGED 16
@@ -95,6 +98,29 @@ struct call_values {
 	char room[RECIPE_MAX_ARGS][MAX_TEXT]; /* arrays as text */
 };
 
+/* What --redact leaves out: texts, and bytes, which are texts as often as not. */
+static bool is_private(const struct recipe_arg *a)
+{
+	if (a->type == RECIPE_ARRAY || a->type == RECIPE_COUNTED)
+		return recipe_type__bytes(a->element) == 1;
+	return recipe_type__is_text(a->type);
+}
+
+static double bits_as_float(enum recipe_type t, uint64_t v)
+{
+	double f;
+
+	if (t == RECIPE_F32) {
+		float g;
+		uint32_t bits = (uint32_t)v;
+
+		memcpy(&g, &bits, sizeof(g));
+		return g;
+	}
+	memcpy(&f, &v, sizeof(f));
+	return f;
+}
+
 static int64_t element(const uint8_t *p, enum recipe_type t, unsigned i)
 {
 	unsigned n = recipe_type__bytes(t);
@@ -132,9 +158,21 @@ static bool array__text(const struct recipe_arg *a, const uint8_t *p, size_t hav
 	if ((size_t)n * size > have)
 		return false;
 	to[used++] = '[';
-	for (unsigned i = 0; i < n && used < MAX_TEXT - 24; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		int64_t v = element(p, a->element, i);
+		double x;
 
+		if (used > MAX_TEXT - 32) {
+			used += snprintf(to + used, MAX_TEXT - used, ",...");
+			break;
+		}
+		if (a->element == RECIPE_F32 || a->element == RECIPE_F64) {
+			x = bits_as_float(a->element, (uint64_t)v);
+			if (a->positive && !(x > 0))
+				return false;
+			used += snprintf(to + used, MAX_TEXT - used, "%s%g", i ? "," : "", x);
+			continue;
+		}
 		/* Counts of elements and lengths are what arrays hold: none is below 0. */
 		if (v < (a->positive ? 1 : 0) && recipe_type__is_signed(a->element))
 			return false;
@@ -243,10 +281,10 @@ static bool ifs__hold(const struct recipe_ifs *ifs, const struct call_values *v)
 	return true;
 }
 
-/* The values that @when brings, by argument. */
+/* The values that @when brings, by argument. @again: they were judged when they came. */
 static void values__take(struct decoder *d, struct call_state *s, const struct func_probe *f,
-			 enum fetch_when when, const uint64_t *vals, unsigned n, uint8_t faults,
-			 const char *texts, unsigned n_texts, struct call_values *v)
+			 enum fetch_when when, bool again, const uint64_t *vals, unsigned n,
+			 uint8_t faults, const char *texts, unsigned n_texts, struct call_values *v)
 {
 	const struct recipe_function *rule = f->kind->rule;
 	uint8_t taken = 0;
@@ -264,7 +302,7 @@ static void values__take(struct decoder *d, struct call_state *s, const struct f
 		taken |= 1u << i;
 	}
 	/* An argument that is there only sometimes is judged only then. */
-	for (unsigned i = 0; i < rule->n_args; i++) {
+	for (unsigned i = 0; i < rule->n_args && !again; i++) {
 		const struct recipe_arg *a = &rule->args[i];
 
 		if (taken & (1u << i) && (a->n_path || recipe_type__is_text(a->type)) &&
@@ -281,38 +319,23 @@ static const char *value_name(const struct recipe_arg *a, uint64_t v)
 	return NULL;
 }
 
-static double value_float(const struct recipe_arg *a, uint64_t v)
-{
-	double f;
-
-	if (a->type == RECIPE_F32) {
-		float g;
-		uint32_t bits = (uint32_t)v;
-
-		memcpy(&g, &bits, sizeof(g));
-		return g;
-	}
-	memcpy(&f, &v, sizeof(f));
-	return f;
-}
-
 static void arg__print(struct decoder *d, const struct recipe_arg *a, const struct call_values *v,
 		       unsigned i, struct buf *b)
 {
-	const char *named = a->n_values ? value_name(a, v->u[i]) : NULL;
+	const char *named = a->n_values && v->ok[i] ? value_name(a, v->u[i]) : NULL;
 
 	if (!v->ok[i])
 		buf__printf(b, "?");
+	else if (is_private(a) && d->o.redact)
+		buf__printf(b, "(redacted)");
 	else if (a->type == RECIPE_ARRAY || a->type == RECIPE_COUNTED)
 		buf__append(b, v->text[i], v->len[i]);
-	else if (recipe_type__is_text(a->type) && d->o.redact)
-		buf__printf(b, "(redacted)");
 	else if (recipe_type__is_text(a->type))
 		buf__append(b, v->text[i], v->len[i]);
 	else if (named)
 		buf__printf(b, "%s", named);
 	else if (a->type == RECIPE_F32 || a->type == RECIPE_F64)
-		buf__printf(b, "%g", value_float(a, v->u[i]));
+		buf__printf(b, "%g", bits_as_float(a->type, v->u[i]));
 	else if (a->type == RECIPE_POINTER)
 		buf__printf(b, "0x%llx", (unsigned long long)v->u[i]);
 	else if (recipe_type__is_signed(a->type))
@@ -385,7 +408,7 @@ static unsigned call__args(struct decoder *d, const struct func_probe *f, enum f
 		to->key = strpool__ids(names__pool(d->o.names), a->name);
 		named = a->n_values ? value_name(a, v->u[i]) : NULL;
 		to->u = v->u[i];
-		if (a->type == RECIPE_ARRAY || a->type == RECIPE_COUNTED) {
+		if (recipe_type__is_text(a->type) && !is_private(a)) {
 			to->type = ARG_STR;
 			to->str = v->text[i];
 			to->len = v->len[i];
@@ -397,7 +420,7 @@ static unsigned call__args(struct decoder *d, const struct func_probe *f, enum f
 			to->len = (uint16_t)strlen(named);
 		} else if (a->type == RECIPE_F32 || a->type == RECIPE_F64) {
 			to->type = ARG_F64;
-			to->f = value_float(a, v->u[i]);
+			to->f = bits_as_float(a->type, v->u[i]);
 		} else {
 			to->type = recipe_type__is_signed(a->type) ? ARG_I64 : ARG_U64;
 		}
@@ -529,25 +552,52 @@ static bool frame_left_by_return(uint64_t key, void *ctx)
 	return key < sp && sp - key < SAME_STACK;
 }
 
-static void frame__drop(struct person_thread *th)
-{
-	free(th->frames[--th->n_frames].data);
-}
-
-static void frames__unwind(struct person_thread *th, bool (*left)(uint64_t sp, void *ctx),
-			   uint64_t sp)
+static void frames__unwind(struct decoder *d, struct person_thread *th,
+			   bool (*left)(uint64_t sp, void *ctx), uint64_t sp)
 {
 	while (th->n_frames && left(th->frames[th->n_frames - 1].sp, &sp))
-		frame__drop(th);
+		person_thread__drop_frame(th, d->o.env);
 }
 
-static int frame__push(struct person_thread *th, uint32_t func, uint64_t sp, uint64_t ts,
-		       const struct wire_call_data *w)
+/* Takes the frame of a return out. False: there is none. */
+static bool frame__take(struct decoder *d, struct person_thread *th, uint32_t func, uint64_t sp,
+			struct call_frame *out)
+{
+	uint32_t i = th->n_frames;
+
+	while (i && th->n_frames - i < FRAMES_BACK) {
+		struct call_frame *fr = &th->frames[--i];
+
+		if (fr->sp != sp || fr->func != func)
+			continue;
+		*out = *fr;
+		d->o.env->frame_bytes -= fr->data_bytes;
+		memmove(fr, fr + 1, (--th->n_frames - i) * sizeof(*fr));
+		return true;
+	}
+	return false;
+}
+
+/* Of so many the outer ones have been left without a word. */
+static void frames__drop_outer(struct decoder *d, struct person_thread *th)
+{
+	uint32_t half = th->n_frames / 2;
+
+	for (uint32_t i = 0; i < half; i++) {
+		d->o.env->frame_bytes -= th->frames[i].data_bytes;
+		free(th->frames[i].data);
+	}
+	th->n_frames -= half;
+	memmove(th->frames, th->frames + half, th->n_frames * sizeof(*th->frames));
+}
+
+static int frame__push(struct decoder *d, struct person_thread *th, uint32_t func, uint64_t sp,
+		       uint64_t ts, const struct wire_call_data *w)
 {
 	struct call_frame *fr;
 
 	if (th->n_frames == MAX_FRAMES)
-		return 0;
+		frames__drop_outer(d, th);
 	if (th->n_frames == th->cap_frames) {
 		uint32_t cap = th->cap_frames ? th->cap_frames * 2 : 16;
 		struct call_frame *more = realloc(th->frames, cap * sizeof(*more));
@@ -559,13 +609,15 @@ static int frame__push(struct person_thread *th, uint32_t func, uint64_t sp, uin
 	}
 	fr = &th->frames[th->n_frames];
 	*fr = (struct call_frame){ .sp = sp, .start = ts, .func = func };
-	if (w) {
+	if (w && d->o.env->frame_bytes < MAX_FRAME_BYTES) {
 		size_t vals = w->n * sizeof(w->vals[0]),
 		       texts = (size_t)w->texts * WIRE_FETCH_BYTES;
 
 		fr->data = malloc(vals + texts + 1);
 		if (!fr->data)
 			return -ENOMEM;
+		fr->data_bytes = (uint16_t)(vals + texts + 1);
+		d->o.env->frame_bytes += fr->data_bytes;
 		memcpy(fr->data, w->vals, vals);
 		memcpy(fr->data + vals, w + 1, texts);
 		fr->n_vals = w->n;
@@ -602,13 +654,13 @@ static int call__begin(struct decoder *d, struct person_thread *th, struct call_
 
 	memset(v.ok, 0, sizeof(v.ok));
 	chain__unwind(th->calls, w->hdr.ts, frame_left_by_call, &sp);
-	frames__unwind(th, frame_left_by_call, sp);
+	frames__unwind(d, th, frame_left_by_call, sp);
 	if (data && f->kind)
-		values__take(d, s, f, FETCH_AT_ENTRY, data->vals, data->n, data->faults,
+		values__take(d, s, f, FETCH_AT_ENTRY, false, data->vals, data->n, data->faults,
 			     (const char *)(data + 1), data->texts, &v);
 	s->count.calls++;
 	if (!f->kind || f->kind->returns) {
-		ret = frame__push(th, w->func, sp, w->hdr.ts,
+		ret = frame__push(d, th, w->func, sp, w->hdr.ts,
 				  f->kind && data && wants_entry_later(f->kind) ? data : NULL);
 		if (ret)
 			return ret;
@@ -664,22 +716,19 @@ static int call__end(struct decoder *d, struct person_thread *th, struct call_st
 
 	memset(v.ok, 0, sizeof(v.ok));
 	chain__unwind(th->calls, ts, frame_left_by_return, &sp);
-	frames__unwind(th, frame_left_by_return, sp);
-	if (th->n_frames && th->frames[th->n_frames - 1].sp == sp &&
-	    th->frames[th->n_frames - 1].func == w->func) {
-		fr = th->frames[--th->n_frames];
+	frames__unwind(d, th, frame_left_by_return, sp);
+	known = frame__take(d, th, w->func, sp, &fr);
+	if (known)
 		frame__account(d, th, &fr, ts);
-		known = true;
-	}
 	if (f->kind && known) {
 		if (fr.data)
-			values__take(d, s, f, FETCH_AT_ENTRY, (const uint64_t *)(void *)fr.data,
-				     fr.n_vals, fr.faults,
+			values__take(d, s, f, FETCH_AT_ENTRY, true,
+				     (const uint64_t *)(void *)fr.data, fr.n_vals, fr.faults,
 				     (const char *)fr.data + fr.n_vals * sizeof(uint64_t), fr.texts,
 				     &v);
 		if (data)
-			values__take(d, s, f, FETCH_AT_RETURN, data->vals, data->n, data->faults,
-				     (const char *)(data + 1), data->texts, &v);
+			values__take(d, s, f, FETCH_AT_RETURN, false, data->vals, data->n,
+				     data->faults, (const char *)(data + 1), data->texts, &v);
 		/* Inside the span: its end belongs to what follows. */
 		ret = call__does(d, th, s, f, true, &v, ts - 1 > fr.start ? ts - 1 : ts);
 		if (data)

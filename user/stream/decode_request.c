@@ -8,13 +8,12 @@
 
 #include "user/stream/decode_internal.h"
 
-/* Requests that are remembered at once; beyond that the table starts anew. */
+/* Requests that are open at once. Beyond that those of the process that opens one more are given up. */
 #define MAX_REQUESTS 65536
 
 struct request_state {
 	uint64_t id, last_output; /* ns; 0 = no output yet */
 	uint32_t process, kind;
-	bool open;
 };
 
 struct request_table {
@@ -46,10 +45,50 @@ void requests__free(struct request_table *t)
 	free(t);
 }
 
-static struct request_state *request__get(struct decoder *d, uint32_t process, uint32_t kind,
+static uint64_t request__key(uint32_t process, uint32_t kind, uint64_t id)
+{
+	return hash__mix(hash__mix((uint64_t)process << 32 | kind, id), 1);
+}
+
+static struct request_state *request__find(const struct decoder *d, uint32_t process, uint32_t kind,
+					   uint64_t id)
+{
+	const struct request_table *t = d->requests;
+	uint64_t *v = t ? map64__get(t->at, request__key(process, kind, id)) : NULL;
+	struct request_state *r = v ? &t->r[*v] : NULL;
+
+	return r && r->process == process && r->kind == kind && r->id == id ? r : NULL;
+}
+
+/* The last one takes its place. */
+static void request__remove(struct request_table *t, struct request_state *r)
+{
+	const struct request_state *last = &t->r[t->n - 1];
+
+	map64__del(t->at, request__key(r->process, r->kind, r->id));
+	if (r != last) {
+		*r = *last;
+		*map64__get(t->at, request__key(r->process, r->kind, r->id)) = r - t->r;
+	}
+	t->n--;
+}
+
+/* One process with ever new numbers must not cost the others theirs. */
+static void requests__make_room(struct request_table *t, uint32_t process)
+{
+	for (size_t i = t->n; i; i--)
+		if (t->r[i - 1].process == process)
+			request__remove(t, &t->r[i - 1]);
+	if (t->n < MAX_REQUESTS / 4 * 3)
+		return;
+	map64__clear(t->at);
+	t->n = 0;
+}
+
+static struct request_state *request__add(struct decoder *d, uint32_t process, uint32_t kind,
 					  uint64_t id)
 {
-	uint64_t key = hash__mix(hash__mix((uint64_t)process << 32 | kind, id), 1), *v;
+	uint64_t key = request__key(process, kind, id), *v;
 	struct request_table *t = d->requests;
 	struct request_state *r;
 
@@ -57,15 +96,11 @@ static struct request_state *request__get(struct decoder *d, uint32_t process, u
 		t = d->requests = requests__new();
 	if (!t)
 		return NULL;
+	if (t->n == MAX_REQUESTS)
+		requests__make_room(t, process);
+	/* Another one under the same hash gives way. */
 	v = map64__get(t->at, key);
-	/* Another one under the same hash takes its place. */
-	if (v && t->r[*v].process == process && t->r[*v].kind == kind && t->r[*v].id == id)
-		return &t->r[*v];
-	if (t->n == MAX_REQUESTS) {
-		map64__clear(t->at);
-		t->n = 0;
-	}
-	if (t->n == t->cap) {
+	if (!v && t->n == t->cap) {
 		size_t cap = t->cap ? t->cap * 2 : 16;
 		struct request_state *more = realloc(t->r, cap * sizeof(*more));
 
@@ -74,9 +109,9 @@ static struct request_state *request__get(struct decoder *d, uint32_t process, u
 		t->r = more;
 		t->cap = cap;
 	}
-	if (!map64__put(t->at, key, t->n))
+	if (!v && !map64__put(t->at, key, t->n))
 		return NULL;
-	r = &t->r[t->n++];
+	r = &t->r[v ? *v : t->n++];
 	*r = (struct request_state){ .process = process, .kind = kind, .id = id };
 	return r;
 }
@@ -94,25 +129,20 @@ static int request__tell(struct person_thread *th, const struct request_state *r
 	return chain__event(th->calls, &ev);
 }
 
-static int request__close(struct person_thread *th, struct request_state *r, uint64_t ts)
-{
-	r->open = false;
-	return request__tell(th, r, EV_REQUEST_END, ts, 0);
-}
-
 int requests__begin(struct decoder *d, struct person_thread *th, uint32_t kind, uint64_t id,
 		    uint64_t ts)
 {
-	struct request_state *r = request__get(d, th->info.process, kind, id);
+	struct request_state *r = request__find(d, th->info.process, kind, id);
 	int ret = 0;
 
+	if (r && !r->last_output)
+		return 0;
+	if (r)
+		ret = request__tell(th, r, EV_REQUEST_END, r->last_output, 0);
+	else
+		r = request__add(d, th->info.process, kind, id);
 	if (!r)
-		return 0;
-	if (r->open && !r->last_output)
-		return 0;
-	if (r->open)
-		ret = request__close(th, r, r->last_output);
-	r->open = true;
+		return ret;
 	r->last_output = 0;
 	return ret ? ret : request__tell(th, r, EV_REQUEST_BEGIN, ts, 0);
 }
@@ -120,11 +150,11 @@ int requests__begin(struct decoder *d, struct person_thread *th, uint32_t kind, 
 int requests__output(struct decoder *d, struct person_thread *th, uint32_t kind, uint64_t id,
 		     uint64_t units, uint64_t ts)
 {
-	struct request_state *r = request__get(d, th->info.process, kind, id);
+	struct request_state *r = request__find(d, th->info.process, kind, id);
 	int ret = 0;
 
 	/* Of a request that began before the recording. */
-	if (!r || !r->open)
+	if (!r)
 		return 0;
 	if (!r->last_output)
 		ret = request__tell(th, r, EV_REQUEST_FIRST, ts, 0);
@@ -135,10 +165,13 @@ int requests__output(struct decoder *d, struct person_thread *th, uint32_t kind,
 int requests__end(struct decoder *d, struct person_thread *th, uint32_t kind, uint64_t id,
 		  uint64_t ts)
 {
-	struct request_state *r = request__get(d, th->info.process, kind, id);
+	struct request_state *r = request__find(d, th->info.process, kind, id);
+	int ret;
 
-	if (!r || !r->open)
+	if (!r)
 		return 0;
 	/* Cleaning up afterwards is not part of it. */
-	return request__close(th, r, r->last_output ? r->last_output : ts);
+	ret = request__tell(th, r, EV_REQUEST_END, r->last_output ? r->last_output : ts, 0);
+	request__remove(d->requests, r);
+	return ret;
 }

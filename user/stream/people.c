@@ -35,6 +35,14 @@ struct people *people__new(const struct people_opts *o)
 	return p;
 }
 
+void person_thread__drop_frame(struct person_thread *th, struct chain_env *env)
+{
+	struct call_frame *fr = &th->frames[--th->n_frames];
+
+	env->frame_bytes -= fr->data_bytes;
+	free(fr->data);
+}
+
 static void thread__free(struct people *p, struct person_thread *th)
 {
 	struct thread_buffer *b, *next;
@@ -47,7 +55,7 @@ static void thread__free(struct people *p, struct person_thread *th)
 	chain__free(th->hits);
 	chain__free(th->calls);
 	while (th->n_frames)
-		free(th->frames[--th->n_frames].data);
+		person_thread__drop_frame(th, p->o.env);
 	free(th->frames);
 	if (th->prev_all) {
 		*th->prev_all = th->next_all;
@@ -440,7 +448,7 @@ void people__thread_ended(struct people *p, struct person_thread *th, uint64_t t
 	if (th->calls)
 		chain__close_all(th->calls, ts);
 	while (th->n_frames)
-		free(th->frames[--th->n_frames].data);
+		person_thread__drop_frame(th, p->o.env);
 	th->ended = ts;
 	th->ended_pass = pass;
 	th->info.ended = ts;

@@ -51,6 +51,7 @@ struct call_frame {
 	uint64_t sp, start, child_ns;
 	uint32_t func;
 	uint8_t n_vals, faults, texts;
+	uint16_t data_bytes;
 	uint8_t *data; /* n_vals values, then the texts; NULL = the return needs none */
 };
 
@@ -68,10 +69,14 @@ struct person_thread {
 	struct call_frame *frames; /* outermost first */
 	uint32_t n_frames, cap_frames;
 	uint64_t probe_hits;            /* of functions, since the budget looked last */
+	uint64_t probe_cpu_ns;          /* CPU time at that look, 0 = not known */
 	struct person_thread *next;     /* of the process */
 	struct person_thread *next_all; /* all threads with chains */
 	struct person_thread **prev_all;
 };
+
+/* The innermost frame goes. */
+void person_thread__drop_frame(struct person_thread *th, struct chain_env *env);
 
 struct people;
 struct people_opts {
