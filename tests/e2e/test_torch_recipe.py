@@ -84,6 +84,7 @@ class TorchRecipeTest(lib.Case):
         result = recorder.stop()
         with open(result.path("memory_stats.json")) as f:
             devices = {d["device"]: d for d in json.load(f)["devices"]}
+        self.assertEqual({n: d["device_name"] for n, d in devices.items()}, {1: "cuda:0", 257: "cuda:1"})
         self.assertEqual({n: (d["allocated"]["bytes"], d["freed"]["bytes"], d["current_bytes"], d["pools"][0]["pool"])
                           for n, d in devices.items()},
                          {1: (12288, 4096, 8192, "caching allocator"), 257: (512, 0, 512, "caching allocator")})

@@ -38,7 +38,7 @@ static const char recipe_text[] =
 	"    \"args\": [ { \"name\": \"bytes\", \"from\": \"arg0\", \"type\": \"u64\" },\n"
 	"              { \"name\": \"at\", \"from\": \"return\", \"type\": \"pointer\" } ],\n"
 	"    \"does\": [ { \"what\": \"alloc\", \"address\": \"at\", \"bytes\": \"bytes\", "
-	"\"device\": 2, \"pool\": \"heap\" } ] },\n"
+	"\"device\": 2, \"pool\": \"heap\", \"device_name\": \"gpu:0\" } ] },\n"
 	"  { \"match\": \"put\", \"span\": false,\n"
 	"    \"args\": [ { \"name\": \"at\", \"from\": \"arg0\", \"type\": \"pointer\" } ],\n"
 	"    \"does\": [ { \"what\": \"free\", \"address\": \"at\", \"device\": 2 } ] },\n"
@@ -331,16 +331,20 @@ static void joins_a_size_with_the_address_that_comes_back(void **state)
 	call(&b, PUT, 0x7000, 30 * MS, 1, 0xb000, 0);
 	call(&b, PUT, 0x7000, 31 * MS, 1, 0, 0);
 	back(&b, GET, 0x7000, 32 * MS, 1, 0xc000);
-	assert_int_equal(read_back(&b, s, 16), 3);
+	assert_int_equal(read_back(&b, s, 16), 4);
 	assert_int_equal(s[0].ev.kind, EV_ALLOC);
 	assert_int_equal(s[0].ev.id, 0xa000);
 	assert_int_equal(s[0].ev.value, 64);
-	assert_int_equal(s[1].ev.id, 0xb000);
-	assert_int_equal(s[1].ev.value, 4096);
+	/* The device's name is told once. */
+	assert_int_equal(s[1].ev.kind, EV_DEVICE_NAME);
 	assert_int_equal(s[1].ev.aux, 2);
-	assert_string_equal(s[1].pool, "heap");
-	assert_int_equal(s[2].ev.kind, EV_FREE);
+	assert_string_equal(s[1].name, "gpu:0");
 	assert_int_equal(s[2].ev.id, 0xb000);
+	assert_int_equal(s[2].ev.value, 4096);
+	assert_int_equal(s[2].ev.aux, 2);
+	assert_string_equal(s[2].pool, "heap");
+	assert_int_equal(s[3].ev.kind, EV_FREE);
+	assert_int_equal(s[3].ev.id, 0xb000);
 	close_bench(&b);
 }
 
@@ -576,12 +580,13 @@ static void joins_calls_of_stacks_that_take_turns(void **state)
 	call(&b, GET, other, 11 * MS, 1, 64, 0);
 	back(&b, GET, 0x7000, 12 * MS, 1, 0xa000);
 	back(&b, GET, other, 13 * MS, 1, 0xb000);
-	assert_int_equal(read_back(&b, s, 8), 2);
+	/* The name of the device lies between. */
+	assert_int_equal(read_back(&b, s, 8), 3);
 	assert_int_equal(s[0].ev.kind, EV_ALLOC);
 	assert_int_equal(s[0].ev.id, 0xa000);
 	assert_int_equal(s[0].ev.value, 4096);
-	assert_int_equal(s[1].ev.id, 0xb000);
-	assert_int_equal(s[1].ev.value, 64);
+	assert_int_equal(s[2].ev.id, 0xb000);
+	assert_int_equal(s[2].ev.value, 64);
 	close_bench(&b);
 }
 

@@ -123,6 +123,7 @@ struct recipe_does {
 	int64_t amount_value;
 	int device; /* index into args, -1 = device_value counts */
 	int64_t device_value;
+	char *device_name; /* of that device; may hold {arg}; NULL = it has none */
 	struct recipe_ifs ifs;
 };
 

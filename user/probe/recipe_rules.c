@@ -606,7 +606,7 @@ static int parse_names(const struct rj *j, const cJSON *o, struct recipe_functio
 
 static int does_keys(const struct rj *j, const cJSON *o, const struct meaning *m)
 {
-	const char *keys[9], *must[4], *word;
+	const char *keys[10], *must[4], *word;
 	size_t n = 0, k = 0, i;
 	char what[64];
 	int rc;
@@ -622,6 +622,9 @@ static int does_keys(const struct rj *j, const cJSON *o, const struct meaning *m
 		keys[n++] = m->amount;
 	if (m->device)
 		keys[n++] = "device";
+	/* Where memory comes from is told with the block. */
+	if (m->device && m->amount)
+		keys[n++] = "device_name";
 	keys[n] = NULL;
 	word = m->what;
 	snprintf(what, sizeof(what), "'%s'", word);
@@ -686,6 +689,7 @@ static int parse_does(const struct rj *j, const cJSON *o, struct recipe_function
 	    (m->amount &&
 	     (rc = number_or_arg(j, o, m->amount, fn, &d->amount, &d->amount_value))) ||
 	    (rc = number_or_arg(j, o, "device", fn, &d->device, &d->device_value)) ||
+	    (rc = rj__text(j, o, "device_name", &d->device_name)) ||
 	    (rc = parse_ifs(j, o, fn, &d->ifs)))
 		return rc;
 	item = m->id ? rj__get(o, m->id) : NULL;
@@ -694,6 +698,9 @@ static int parse_does(const struct rj *j, const cJSON *o, struct recipe_function
 		return rc;
 	item = m->name ? rj__get(o, m->name) : NULL;
 	if (item && (rc = check_braces(j, item, fn, d->name, &returned)))
+		return rc;
+	item = rj__get(o, "device_name");
+	if (item && (rc = check_braces(j, item, fn, d->device_name, &returned)))
 		return rc;
 	return parse_when(j, o, fn, d, returned);
 }
@@ -895,6 +902,8 @@ void recipe_function__free(struct recipe_function *fn)
 		free(fn->args[i].values);
 		free(fn->args[i].name);
 	}
-	for (i = 0; i < fn->n_does; i++)
+	for (i = 0; i < fn->n_does; i++) {
 		free(fn->does[i].name);
+		free(fn->does[i].device_name);
+	}
 }

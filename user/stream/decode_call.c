@@ -22,6 +22,7 @@
 /* An argument is judged by its first values: half of them implausible, and it is left out. */
 #define JUDGED 16
 #define MAX_ELEMENTS 64
+#define MAX_DEVICES 4096
 
 /* --- what the decoder knows of each function ---------------------------------------------------- */
 
@@ -72,6 +73,7 @@ static struct call_state *call_state__get(struct decoder *d, uint32_t func,
 void decoder__calls_free(struct decoder *d)
 {
 	free(d->calls);
+	map64__free(d->devices);
 }
 
 void decoder__on_implausible(struct decoder *d,
@@ -468,6 +470,29 @@ static uint32_t async__ended(struct decoder *d, struct person_thread *th, uint64
 	return found;
 }
 
+/* The name of a device, when it is new or another. */
+static int device__name(struct decoder *d, struct person_thread *th, const struct func_probe *f,
+			const struct recipe_does *w, const struct call_values *v, uint32_t device,
+			uint64_t ts)
+{
+	uint64_t key = hash__mix((uint64_t)th->info.process << 32 | device, 2), *had;
+	struct event ev = {
+		.kind = EV_DEVICE_NAME, .ts = ts, .aux = device, .flags = EVS_FUNCTION
+	};
+
+	ev.name = text__fill(d, f, w->device_name, v).name;
+	if (!d->devices)
+		d->devices = map64__new();
+	had = d->devices ? map64__get(d->devices, key) : NULL;
+	if (!ev.name || !d->devices || (had && *had == ev.name))
+		return 0;
+	/* A number is made up in no time: a target that does that loses the names that it gave before. */
+	if (map64__count(d->devices) >= MAX_DEVICES)
+		map64__clear(d->devices);
+	map64__put(d->devices, key, ev.name);
+	return chain__event(th->calls, &ev);
+}
+
 static int does__apply(struct decoder *d, struct person_thread *th, const struct call_state *s,
 		       const struct func_probe *f, const struct recipe_does *w,
 		       const struct call_values *v, uint64_t ts)
@@ -498,6 +523,12 @@ static int does__apply(struct decoder *d, struct person_thread *th, const struct
 		/* A failed allocation; freeing nothing. */
 		if (!ev.id)
 			return 0;
+		if (w->device_name) {
+			int ret = device__name(d, th, f, w, v, ev.aux, ts);
+
+			if (ret < 0)
+				return ret;
+		}
 		break;
 	case RECIPE_ASYNC_BEGIN:
 		async__begun(d, th, ev.id, name.name);
