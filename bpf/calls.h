@@ -38,8 +38,9 @@ struct {
 	__type(value, __u64);
 } blocks __weak SEC(".maps");
 
-/* Bit i: parity of the links that count under switch i. */
-__u64 switches __weak = 0;
+/* By switch: SWITCH_PARITY, the parity of the links that count; SWITCH_BOTH, while one link takes the
+ * place of another. Hits of both are told then, and the loader drops what is told again. */
+__u8 switches[COOKIE_SWITCHES] __weak = {};
 
 struct call_text {
 	char c[WIRE_FETCH_BYTES];
@@ -61,17 +62,23 @@ struct call_bases {
 	__u64 at[8];
 };
 
-static __always_inline bool switch__is_old(__u64 cookie)
+/* What a record of this link says of it; -1: it counts no more, or not yet. */
+static __always_inline int switch__flags(__u64 cookie)
 {
 	__u32 s = (cookie >> COOKIE_SWITCH_AT) & (COOKIE_SWITCHES - 1);
+	__u8 state = *(volatile __u8 *)&switches[s];
+	bool parity = cookie & COOKIE_PARITY;
+	int flags = parity ? WF_PARITY : 0;
 
-	return s && ((switches >> s) & 1) != !!(cookie & COOKIE_PARITY);
+	if (!s || !!(state & SWITCH_PARITY) == parity)
+		return flags;
+	return state & SWITCH_BOTH ? flags | WF_AGAIN : -1;
 }
 
 static __always_inline void call__fill(struct wire_call *c, struct task_struct *task, __u16 size,
-				       __u8 kind, __u64 ts, __u64 sp, __u64 cookie)
+				       __u8 kind, __u8 flags, __u64 ts, __u64 sp, __u64 cookie)
 {
-	hdr__fill(&c->hdr, size, kind, cookie & COOKIE_TAIL ? WF_TAIL : 0, ts);
+	hdr__fill(&c->hdr, size, kind, flags | (cookie & COOKIE_TAIL ? WF_TAIL : 0), ts);
 	task__fill(&c->task, task);
 	c->sp = sp;
 	c->func = (__u32)cookie;
@@ -307,7 +314,8 @@ static __always_inline void call__remember(struct task_struct *task, __u64 addr)
 }
 
 static __always_inline int call__rich(const struct wire_fetch_set *s, struct task_struct *task,
-				      struct call_bases *b, __u64 ts, __u64 cookie, void *ring)
+				      struct call_bases *b, __u64 ts, __u64 cookie, __u8 flags,
+				      void *ring)
 {
 	__u8 kind = cookie & COOKIE_RETURN ? W_RETURN_DATA : W_CALL_DATA;
 	__u64 sp = b->at[FETCH_BASE_SP];
@@ -325,7 +333,7 @@ static __always_inline int call__rich(const struct wire_fetch_set *s, struct tas
 
 		if (!c)
 			goto lost;
-		call__fill(&c->d.call, task, sizeof(*c), kind, ts, sp, cookie);
+		call__fill(&c->d.call, task, sizeof(*c), kind, flags, ts, sp, cookie);
 		call__fetch(&c->d, c->text, WIRE_FETCH_TEXTS, s, b);
 		ring__submit(ring, c);
 	} else if (s->texts) {
@@ -333,7 +341,7 @@ static __always_inline int call__rich(const struct wire_fetch_set *s, struct tas
 
 		if (!c)
 			goto lost;
-		call__fill(&c->d.call, task, sizeof(*c), kind, ts, sp, cookie);
+		call__fill(&c->d.call, task, sizeof(*c), kind, flags, ts, sp, cookie);
 		call__fetch(&c->d, c->text, 2, s, b);
 		ring__submit(ring, c);
 	} else {
@@ -341,7 +349,7 @@ static __always_inline int call__rich(const struct wire_fetch_set *s, struct tas
 
 		if (!c)
 			goto lost;
-		call__fill(&c->d.call, task, sizeof(*c), kind, ts, sp, cookie);
+		call__fill(&c->d.call, task, sizeof(*c), kind, flags, ts, sp, cookie);
 		call__fetch(&c->d, NULL, 0, s, b);
 		ring__submit(ring, c);
 	}
@@ -356,10 +364,11 @@ static __always_inline int call__hit(struct call_bases *b, __u64 cookie)
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 ts = bpf_ktime_get_boot_ns();
 	__u32 set = cookie >> COOKIE_FETCH_AT;
+	int flags = switch__flags(cookie);
 	struct wire_call *c;
 	void *ring;
 
-	if (switch__is_old(cookie) || !admit(task))
+	if (flags < 0 || !admit(task))
 		return 0;
 	ring = ring__mine();
 	if (!ring)
@@ -379,14 +388,14 @@ static __always_inline int call__hit(struct call_bases *b, __u64 cookie)
 			return 0;
 		/* What a function returns is not known where it jumps into another. */
 		if (s->n && !(cookie & COOKIE_TAIL))
-			return call__rich(s, task, b, ts, cookie, ring);
+			return call__rich(s, task, b, ts, cookie, flags, ring);
 	}
 	c = bpf_ringbuf_reserve(ring, sizeof(*c), 0);
 	if (!c) {
 		loss__single(task, (__u32)cookie + 1, WL_RING_FULL | 0x100);
 		return 0;
 	}
-	call__fill(c, task, sizeof(*c), cookie & COOKIE_RETURN ? W_RETURN : W_CALL, ts,
+	call__fill(c, task, sizeof(*c), cookie & COOKIE_RETURN ? W_RETURN : W_CALL, flags, ts,
 		   b->at[FETCH_BASE_SP], cookie);
 	ring__submit(ring, c);
 	return 0;

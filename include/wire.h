@@ -89,6 +89,8 @@ enum wire_flags {
 	WF_FAULT = 2,   /* some text could not be read */
 	WF_LAST = 4,    /* exit: last thread of the process */
 	WF_TAIL = 8,    /* return: by a jump out of the function */
+	WF_PARITY = 16, /* call, return: of the link whose cookies have COOKIE_PARITY */
+	WF_AGAIN = 32,  /* call, return: the record before it may be of the same hit, by a newer link */
 };
 
 struct wire_task { /* pids as the initial namespace of the loader's kernel sees them */
@@ -240,6 +242,8 @@ WIRE_ASSERT_SIZE(struct wire_task_info, 80);
 #define COOKIE_PARITY (1ull << 35)
 #define COOKIE_SWITCH_AT 36
 #define COOKIE_SWITCHES 64
+#define SWITCH_PARITY 1
+#define SWITCH_BOTH 2
 /* Bits 48 to 63: what to fetch, a number in the map `fetches`; 0 = nothing. */
 #define COOKIE_FETCH_AT 48
 

@@ -337,13 +337,58 @@ static void hits_of_an_old_link_do_not_count(void **state)
 	hit(f, SP, at, NULL);
 	hit(f, SP, at | COOKIE_PARITY, NULL);
 	assert_int_equal(collect(f), 1);
-	f->skel->bss->switches = 1ull << 5;
+	f->skel->bss->switches[5] = SWITCH_PARITY;
 	hit(f, SP, at, NULL);
 	hit(f, SP, at | COOKIE_PARITY, NULL);
 	/* Another switch's links go on. */
 	hit(f, SP, FUNC | 6ull << COOKIE_SWITCH_AT, NULL);
 	hit(f, SP, FUNC, NULL);
 	assert_int_equal(collect(f), 3);
+}
+
+static void hits_of_both_links_count_while_one_takes_the_others_place(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t at = FUNC | 5ull << COOKIE_SWITCH_AT;
+
+	f->skel->bss->switches[5] = SWITCH_BOTH | SWITCH_PARITY;
+	hit(f, SP, at, NULL);
+	hit(f, SP, at | COOKIE_PARITY, NULL);
+	assert_int_equal(collect(f), 2);
+	assert_int_equal(f->rec[0].hdr.flags, WF_AGAIN);
+	assert_int_equal(f->rec[1].hdr.flags, WF_PARITY);
+	f->skel->bss->switches[5] = SWITCH_BOTH;
+	hit(f, SP, at, NULL);
+	hit(f, SP, at | COOKIE_PARITY, NULL);
+	assert_int_equal(collect(f), 2);
+	assert_int_equal(f->rec[0].hdr.flags, 0);
+	assert_int_equal(f->rec[1].hdr.flags, WF_AGAIN | WF_PARITY);
+}
+
+/* A call that an exception left has no end: what returns from there later was not kept itself. */
+static void frames_that_nobody_took_are_no_later_calls(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t words[7] = { 1 << 20 };
+	struct wire_fetch_set entry = { .n = 1,
+					.keep = KEEP_AT_LEAST,
+					.frame = 1,
+					.least = 1 << 16,
+					.f = { { .base = 0, .kind = FETCH_VALUE, .bytes = 8 } } };
+	struct wire_fetch_set ret = { .keep = KEEP_FRAME };
+	uint64_t other = (with_set(2) + 1) | COOKIE_RETURN;
+
+	put(f, 1, &entry);
+	put(f, 2, &ret);
+	hit(f, SP, with_set(1), words);
+	assert_int_equal(collect(f), 1);
+	/* Another function from the same place. */
+	hit(f, SP, other, words);
+	assert_int_equal(collect(f), 0);
+	words[0] = 5;
+	hit(f, SP, with_set(1), words);
+	hit(f, SP, with_set(2) | COOKIE_RETURN, words);
+	assert_int_equal(collect(f), 0);
 }
 
 /* Whatever a description says, a program that the verifier took stays inside its record. */
@@ -382,6 +427,8 @@ int main(void)
 		TEST(reads_a_result_through_a_pointer_that_the_entry_had),
 		TEST(keeps_large_blocks_and_their_ends),
 		TEST(hits_of_an_old_link_do_not_count),
+		TEST(hits_of_both_links_count_while_one_takes_the_others_place),
+		TEST(frames_that_nobody_took_are_no_later_calls),
 		TEST(survives_made_up_descriptions),
 	};
 

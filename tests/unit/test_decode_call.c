@@ -348,6 +348,56 @@ static void joins_a_size_with_the_address_that_comes_back(void **state)
 	close_bench(&b);
 }
 
+/* One link takes the place of another: of a hit that both take the older one's record is dropped, and only that. */
+static void drops_what_is_told_again(void **state)
+{
+	enum { OLD = 0, NEW = WF_PARITY, AGAIN = WF_AGAIN };
+	static const struct {
+		uint8_t flags;
+		bool ret, dropped;
+	} frees[] = {
+		/* Only the old one counted yet, or the new one's handler ran just before both did. */
+		{ OLD, false, false },
+		{ AGAIN, false, false },
+		{ NEW, false, false },
+		{ AGAIN, false, true },
+		{ NEW, false, false },
+		{ AGAIN, false, true },
+		/* The old one has gone. */
+		{ NEW, false, false },
+		{ NEW, false, false },
+	};
+	const struct decoder_counts *n;
+	struct seen s[16];
+	struct bench b;
+	size_t kept = 0;
+
+	(void)state;
+	open_bench(&b);
+	n = decoder__counts(b.d.d);
+	for (size_t i = 0; i < ARRAY_SIZE(frees); i++) {
+		struct record r = make(PUT, false, 0x7000, (10 + i) * MS, 1, 0xb000 + i, 0);
+
+		r.d.call.hdr.flags = frees[i].flags;
+		feed(&b, &r);
+		kept += !frees[i].dropped;
+		assert_int_equal(n->records, kept);
+		assert_int_equal(n->singles - n->duplicates, kept);
+	}
+	assert_int_equal(decoder__call_count(b.d.d, PUT)->calls, kept);
+	/* The end of a call is not its begin, a call from elsewhere is another. */
+	for (int i = 0; i < 3; i++) {
+		struct record r = make(DECODE, i == 1, i == 2 ? 0x6000 : 0x7000,
+				       (uint64_t)(30 + i) * MS, 0, 0, 0);
+
+		r.d.call.hdr.flags = i % 2 ? AGAIN : NEW;
+		feed(&b, &r);
+	}
+	assert_int_equal(n->records, kept + 3);
+	assert_int_equal(read_back(&b, s, 16), kept + 2);
+	close_bench(&b);
+}
+
 static struct record op(const char *name, uint64_t dims, uint64_t ts)
 {
 	struct record r = make(OP, false, 0x7000, ts, 3, strlen(name), 48);
@@ -650,6 +700,7 @@ int main(void)
 		cmocka_unit_test(names_a_call_by_its_arguments),
 		cmocka_unit_test(makes_requests_of_prompts_and_outputs),
 		cmocka_unit_test(joins_a_size_with_the_address_that_comes_back),
+		cmocka_unit_test(drops_what_is_told_again),
 		cmocka_unit_test(shows_texts_shapes_and_named_values),
 		cmocka_unit_test(gives_an_argument_up_that_is_none),
 		cmocka_unit_test(an_argument_that_is_not_there_by_its_condition_is_not_given_up),

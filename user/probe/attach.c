@@ -560,14 +560,12 @@ uint32_t attacher__max_fetch_sets(const struct attacher *a)
 	return bpf_map__max_entries(a->skel->maps.fetches);
 }
 
-void attacher__switch(struct attacher *a, unsigned number, bool parity)
+void attacher__switch(struct attacher *a, unsigned number, bool parity, bool both)
 {
-	uint64_t bit = 1ull << (number % COOKIE_SWITCHES);
+	uint8_t state = (parity ? SWITCH_PARITY : 0) | (both ? SWITCH_BOTH : 0);
 
-	if (parity)
-		__atomic_fetch_or(&a->skel->bss->switches, bit, __ATOMIC_SEQ_CST);
-	else
-		__atomic_fetch_and(&a->skel->bss->switches, ~bit, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&a->skel->bss->switches[number % COOKIE_SWITCHES], state,
+			 __ATOMIC_SEQ_CST);
 }
 
 unsigned attacher__n_rings(const struct attacher *a)

@@ -72,8 +72,9 @@ uint32_t attacher__max_sites(const struct attacher *a);
 /* What calls fetch; @number 1 and up goes into cookies. */
 int attacher__fetch_set(struct attacher *a, uint32_t number, const struct wire_fetch_set *s);
 uint32_t attacher__max_fetch_sets(const struct attacher *a);
-/* Hits of links with this switch count from now on only with this parity. */
-void attacher__switch(struct attacher *a, unsigned number, bool parity);
+/* Hits of links with this switch count from now on only with this parity; with @both those of the other
+ * one still do, and are told by WF_AGAIN. */
+void attacher__switch(struct attacher *a, unsigned number, bool parity, bool both);
 
 unsigned attacher__n_rings(const struct attacher *a);
 int attacher__ring_fd(const struct attacher *a, unsigned i);

@@ -639,7 +639,9 @@ int files__take_off(struct files *f, uint32_t file, bool (*off)(void *ctx, uint3
 		free(left);
 		return 0;
 	}
-	/* The smaller link first, then the switch: no call of what stays is missed or told twice. */
+	/* The smaller link first; then both count until the kernel has taken the old one off, which
+	 * waits for the hits that are under way. No call of what stays is missed, and what both took
+	 * the decoder recognises. */
 	old_group = p->func_group;
 	refused.sites = left;
 	asked = n;
@@ -650,8 +652,9 @@ int files__take_off(struct files *f, uint32_t file, bool (*off)(void *ctx, uint3
 		return error__prefix(err, "%s", p->path);
 	}
 	p->func_parity = !p->func_parity;
-	attacher__switch(f->o.attacher, p->func_switch, p->func_parity);
+	attacher__switch(f->o.attacher, p->func_switch, p->func_parity, n > 0);
 	attacher__detach(f->o.attacher, old_group);
+	attacher__switch(f->o.attacher, p->func_switch, p->func_parity, false);
 	n = without_refused(left, n);
 	if (asked)
 		p->func_group = attacher__group(f->o.attacher);

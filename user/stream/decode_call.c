@@ -771,11 +771,24 @@ static int call__end(struct decoder *d, struct person_thread *th, struct call_st
 	return ret < 0 ? ret : 0;
 }
 
+/* While a smaller link takes the place of another both tell of a hit, the newer one first: the kernel runs
+ * the handlers of one place in that order. */
+static bool is_told_again(struct person_thread *th, const struct wire_call *w, bool is_return)
+{
+	struct last_call was = th->last_call;
+	bool parity = w->hdr.flags & WF_PARITY;
+
+	th->last_call = (struct last_call){ w->sp, w->func, is_return, parity };
+	return w->hdr.flags & WF_AGAIN && was.sp == w->sp && was.func == w->func &&
+	       was.is_return == is_return && was.parity != parity;
+}
+
 int decoder__call(struct decoder *d, const void *rec, size_t size)
 {
 	const struct wire_call *w = rec;
 	const struct wire_call_data *data = NULL;
 	const struct func_probe *f = files__func(d->o.files, w->func);
+	bool is_return = w->hdr.kind == W_RETURN || w->hdr.kind == W_RETURN_DATA;
 	struct person_thread *th;
 	struct call_state *s;
 
@@ -795,12 +808,16 @@ int decoder__call(struct decoder *d, const void *rec, size_t size)
 		th->calls = chain__new(d->o.env, th->index);
 	if (!th->calls)
 		return -ENOMEM;
+	if (is_told_again(th, w, is_return)) {
+		d->n.duplicates++;
+		return 0;
+	}
 	d->n.records++;
 	chain__counted(th->calls, 1);
 	th->process->recorded++;
 	th->probe_hits++;
 	s->count.hits++;
-	if (w->hdr.kind == W_RETURN || w->hdr.kind == W_RETURN_DATA)
+	if (is_return)
 		return call__end(d, th, s, f, w, data);
 	return call__begin(d, th, s, f, w, data);
 }

@@ -68,6 +68,11 @@ struct person_thread {
 	struct chain *hits, *calls;
 	struct call_frame *frames; /* outermost first */
 	uint32_t n_frames, cap_frames;
+	struct last_call {
+		uint64_t sp;
+		uint32_t func;
+		bool is_return, parity;
+	} last_call;
 	uint64_t probe_hits;            /* of functions, since the budget looked last */
 	uint64_t probe_cpu_ns;          /* CPU time at that look, 0 = not known */
 	struct person_thread *next;     /* of the process */
