@@ -2,15 +2,8 @@
 /*
  * The overhead budget of function probes. Twice a second, or when a tenth of a second of CPU time has come
  * together: hits times what a hit costs, against the CPU time that the threads which had hits used meanwhile. When
- * that share passes the budget, probes are taken off:
+ * that share passes the budget, probes are taken off, as budget_choice.c says.
  *
- *  - first functions whose calls take less than twice what their own probes cost: they tell of the
- *    probes more than of themselves; the most frequent first, until the estimate is half of the
- *    budget, so that a little more work does not pass it again at once;
- *  - then, only while it is above the budget, by the time that they account for per cost, least first.
- *
- * Functions whose probes cost less than a hundredth of what is too much come after these: without the calls that
- * hold the others the picture has no frame, and little is won.
  * Functions that say more than a span (memory, requests, flows) go last and all at once, as frees without
  * allocations would be a lie. Functions that the user named (--probe) stay. What is taken off stays off; what remains is exact.
  * docs/recipes.md has the rule for people.
@@ -22,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "user/prof/budget_choice.h"
 #include "user/prof/recorder.h"
 #include "user/stream/call.h"
 
@@ -49,17 +43,9 @@ struct budget {
 	uint64_t looked;           /* ns, when the threads were looked at last */
 	double lately;             /* -1 = not known */
 	uint32_t n_off;
-};
-
-struct candidate {
-	uint32_t func;
-	double cost;      /* ns in this look */
-	double cost_call; /* ns a call */
-	double mean_self; /* ns */
-	uint64_t calls, self_ns;
-	bool cheap; /* calls that take less than twice their probes */
-	bool small; /* nothing much is won */
-	bool does;  /* memory, requests, flows: one without the others would be wrong */
+	bool does_stay; /* a function that does more than a span cannot be taken off: none is */
+	bool does_off;  /* they are off: those in files that are mapped later go too */
+	bool stuck;     /* said that some cannot be taken off */
 };
 
 struct budget *budget__new(double share)
@@ -168,7 +154,25 @@ static void learn_costs(struct budget *b, const struct files *files, uint32_t fi
 	free(n);
 }
 
-static int grow(struct budget *b, const struct files *files)
+static bool does_more(const struct func_probe *f)
+{
+	for (unsigned i = 0; f->kind && i < f->kind->rule->n_does; i++)
+		if (f->kind->rule->does[i].what != RECIPE_COUNTER &&
+		    f->kind->rule->does[i].what != RECIPE_INSTANT)
+			return true;
+	return false;
+}
+
+/* The kernel has only so many switches, which the first files got. */
+static bool can_go(const struct files *files, const struct func_probe *f)
+{
+	const struct probed_file *p = files__get(files, f->file);
+
+	return p && p->func_switch;
+}
+
+/* @late: some are among them that are off already. */
+static int grow(struct budget *b, const struct files *files, bool *late)
 {
 	size_t n = files__n_funcs(files);
 	struct func_cost *more;
@@ -180,17 +184,18 @@ static int grow(struct budget *b, const struct files *files)
 		return -ENOMEM;
 	memset(more + b->n_funcs, 0, (n - b->n_funcs) * sizeof(*more));
 	b->funcs = more;
-	b->n_funcs = n;
-	return 0;
-}
+	for (; b->n_funcs < n; b->n_funcs++) {
+		const struct func_probe *f = files__func(files, b->n_funcs);
 
-static bool does_more(const struct func_probe *f)
-{
-	for (unsigned i = 0; f->kind && i < f->kind->rule->n_does; i++)
-		if (f->kind->rule->does[i].what != RECIPE_COUNTER &&
-		    f->kind->rule->does[i].what != RECIPE_INSTANT)
-			return true;
-	return false;
+		if (!does_more(f))
+			continue;
+		b->does_stay = b->does_stay || !can_go(files, f);
+		if (!b->does_off)
+			continue;
+		more[b->n_funcs].off = true;
+		*late = true;
+	}
+	return 0;
 }
 
 /* Functions with calls since the last look. malloc'ed. */
@@ -205,6 +210,7 @@ static struct candidate *list_candidates(struct budget *b, struct clika_recorder
 		const struct call_count *now = decoder__call_count(r->decoder, i);
 		struct func_cost *was = &b->funcs[i];
 		struct candidate *c = &all[*n];
+		const struct func_probe *f;
 		uint64_t calls, hits, ended;
 
 		if (!now || now->hits == was->hits)
@@ -230,28 +236,11 @@ static struct candidate *list_candidates(struct budget *b, struct clika_recorder
 			continue;
 		*cost += c->cost;
 		/* What the user has named stays. */
-		if (files__func(r->files, i)->kind)
+		f = files__func(r->files, i);
+		if (f->kind && can_go(r->files, f) && !(c->does && b->does_stay))
 			++*n;
 	}
 	return all;
-}
-
-static int by_worth(const void *x, const void *y)
-{
-	const struct candidate *a = x, *b = y;
-	double wa, wb;
-
-	if (a->does != b->does)
-		return a->does ? 1 : -1;
-	if (a->small != b->small)
-		return a->small ? 1 : -1;
-	if (a->cheap != b->cheap)
-		return a->cheap ? -1 : 1;
-	if (a->cheap)
-		return a->calls > b->calls ? -1 : a->calls < b->calls;
-	wa = a->cost > 0 ? (double)a->self_ns / a->cost : 0;
-	wb = b->cost > 0 ? (double)b->self_ns / b->cost : 0;
-	return wa < wb ? -1 : wa > wb;
 }
 
 /* --- taking off ------------------------------------------------------------------------------------------ */
@@ -313,29 +302,12 @@ static void all_does_off(struct budget *b, struct clika_recorder *r)
 			b->funcs[i].off = true;
 }
 
-static bool goes_early(const struct candidate *c)
+/* Takes those off that are marked so; how many that were. */
+static int apply(struct budget *b, struct clika_recorder *r)
 {
-	return c->cheap && !c->small && !c->does;
-}
-
-static void take_off(struct budget *b, struct clika_recorder *r, struct candidate *all, size_t n,
-		     double cost, double cpu, uint64_t look_ns)
-{
-	double left = cost, allowed = cpu * b->share;
 	struct clika_error err = { 0 };
-	size_t taken = 0;
 	int ret, done = 0;
 
-	for (size_t i = 0; i < n; i++)
-		all[i].small = all[i].cost * 100 < cost - allowed;
-	qsort(all, n, sizeof(*all), by_worth);
-	while (taken < n && (left > (goes_early(&all[taken]) ? allowed / 2 : allowed) ||
-			     (taken && all[taken - 1].does))) {
-		b->funcs[all[taken].func].off = true;
-		left -= all[taken++].cost;
-	}
-	if (taken && all[taken - 1].does)
-		all_does_off(b, r);
 	for (uint32_t i = 0; i < files__count(r->files); i++) {
 		ret = files__take_off(r->files, i, is_off, b, &err);
 		if (ret < 0) {
@@ -344,17 +316,48 @@ static void take_off(struct budget *b, struct clika_recorder *r, struct candidat
 		}
 		done += ret > 0 ? ret : 0;
 	}
-	if (!done && !b->failed) {
-		b->failed = true;
+	b->n_off += done;
+	return done;
+}
+
+static void take_off(struct budget *b, struct clika_recorder *r, struct candidate *all, size_t n,
+		     double cost, double cpu, uint64_t look_ns)
+{
+	size_t taken = budget__choose(all, n, cost, cpu * b->share);
+
+	for (size_t i = 0; i < taken; i++)
+		b->funcs[all[i].func].off = true;
+	if (taken && all[taken - 1].does) {
+		b->does_off = true;
+		all_does_off(b, r);
+	}
+	if (taken && apply(b, r)) {
+		tell_off(b, r, all, taken, cost / cpu, look_ns);
+	} else if (!taken && !b->stuck) {
+		b->stuck = true;
 		writer__warning(
 			r->w, "budget",
-			"function probes cost more than --budget allows, but this kernel cannot "
-			"take some of them off: name fewer functions");
+			"function probes cost more than --budget allows, but those that are left "
+			"cannot be taken off (named by --probe, put in by --retprobe, or on a "
+			"kernel "
+			"or in a file where single ones cannot): name fewer functions");
 	}
+}
+
+/* Memory, requests and flows are off: what a file that was mapped since would tell of them is half a story. */
+static void take_late_off(struct budget *b, struct clika_recorder *r)
+{
+	char text[200];
+	int done = apply(b, r);
+
 	if (!done)
 		return;
-	b->n_off += done;
-	tell_off(b, r, all, taken, cost / cpu, look_ns);
+	snprintf(text, sizeof(text),
+		 "%d functions of files that were mapped later belong to those that are not "
+		 "recorded any more",
+		 done);
+	writer__warning(r->w, "budget", text);
+	logger__log(&r->log, LOG_INFO, "budget", "%s", text);
 }
 
 static void calibrate(struct budget *b, struct clika_recorder *r)
@@ -392,7 +395,7 @@ void budget__look(struct budget *b, struct clika_recorder *r)
 {
 	uint64_t now = clock__boottime_ns(), look_ns, cpu, seen;
 	struct candidate *all;
-	bool first = !b->last;
+	bool first = !b->last, late = false;
 	double cost;
 	size_t n;
 
@@ -411,8 +414,10 @@ void budget__look(struct budget *b, struct clika_recorder *r)
 	seen = b->hit_sum;
 	b->last = now;
 	b->cpu_sum = b->hit_sum = 0;
-	if (grow(b, r->files))
+	if (grow(b, r->files, &late))
 		return;
+	if (late)
+		take_late_off(b, r);
 	all = list_candidates(b, r, &n, &cost);
 	/* What came before the first look is only where it starts from. */
 	if (all && !first) {
