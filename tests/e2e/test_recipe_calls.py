@@ -504,5 +504,160 @@ int marked_work(long n) { return (int)(odd_plain(n) + odd_ifunc(n) != -1); }
         self.assertEqual(self.ask(target, "library 5")["result"], 0)
 
 
+class Budget(RecipeCase):
+    """What costs too much is taken off; what stays is exact."""
+
+    def warnings(self, result, code):
+        return [w["text"] for w in self.report(result)["warnings"] if w["code"] == code]
+
+    def taken_off(self, recorder):
+        lib.wait_for(lambda: "budget: probes of " in recorder.err.text(), "probes taken off", seconds=20)
+
+    def test_cheap_functions_go_and_the_long_one_is_exact(self):
+        target = self.target(NAME)
+        recorder = self.watch(target, PLAIN, budget="5%")
+        begin = time.monotonic()
+        target.send("hot 2")
+        target.result()
+        self.taken_off(recorder)
+        took = time.monotonic() - begin
+        lib.wait_for(lambda: text_bytes(target.pid, target.path, ("rt_cheap",))["rt_cheap"][0][0] != 0xcc,
+                     "rt_cheap() as it was")
+        self.assertEqual(text_bytes(target.pid, target.path, ("rt_long",))["rt_long"][0][0], 0xcc)
+        time.sleep(0.5)  # some calls after the switch, too
+        target.send("enough")
+        said = target.result()
+        result = recorder.stop()
+        trace = result.trace()
+        names = trace.names()
+        self.assertLess(took, 5)
+        self.assertEqual(names["rt_long"], said["rt_long"])  # before, over and after the switch
+        self.assertGreater(names["rt_cheap"], 0)
+        self.assertLess(names["rt_cheap"], said["rt_cheap"])
+        self.assertNothingLost(result.info())
+        for tid in {s.tid for s in trace.spans}:
+            self.assertNests([s for s in trace.spans if s.tid == tid])
+        self.assertTrue(any("rt_cheap" in t for t in self.warnings(result, "budget-function")))
+        self.assertFalse(any("rt_long" in t for t in self.warnings(result, "budget-function")))
+        self.assertIn("rt_cheap", result.summary())
+        self.assertIn("--budget", result.summary())
+
+    def test_off_keeps_all(self):
+        target = self.target(NAME)
+        recorder = self.watch(target, PLAIN, "--ring-size", "64M")
+        target.send("hot 1")
+        target.result()
+        time.sleep(1.5)
+        target.send("enough")
+        said = target.result()
+        result = recorder.stop()
+        self.assertNothingLost(result.info())
+        self.assertEqual({k: result.trace().names()[k] for k in said}, said)
+        self.assertEqual(self.warnings(result, "budget"), [])
+
+    def test_memory_goes_and_stays_as_a_whole(self):
+        """Whatever is left out: never frees without allocations."""
+        target = self.target(NAME)
+        recorder = self.watch(target, MEMORY + [{"match": "rt_long"}], budget="2%")
+        target.send("heap 4000")
+        self.taken_off(recorder)
+        said = target.result()
+        result = recorder.stop()
+        off = " ".join(self.warnings(result, "budget-function"))
+        self.assertIn("rt_alloc", off)
+        self.assertIn("rt_free", off)
+        device, = [d for d in self.report(result)["memory"]["devices"] if d["device"] == 1]
+        self.assertLess(device["allocated"]["count"], said["pairs"])
+        self.assertLessEqual(abs(device["allocated"]["count"] - device["freed"]["count"]), 1)
+        self.assertEqual(device["freed_unseen"]["count"], 0)
+        self.assertNothingLost(result.info())
+
+    def test_more_files_than_can_be_thinned(self):
+        """Each of them is recorded; those that cannot lose their probes are not said to have lost them."""
+        source = os.path.join(self.tmp(), "many.c")
+        with open(source, "w", encoding="utf-8") as f:
+            f.write("__attribute__((noinline)) long many_FF(long x) { __asm__ volatile(\"\" ::: \"memory\"); return x * 3; }\n"
+                    "int marked_work(long n) { long s = 1; for (long i = 0; i < n; i++) s += many_FF(i); return (int)(s & 1); }\n")
+        target = self.target("obeys")
+        first = os.path.join(self.tmp(), "first.so")
+        subprocess.run([lib.compiler(), "-O2", "-fPIC", "-shared", "-Wl,-Bsymbolic,--build-id=none", "-o", first, source],
+                       check=True)
+        with open(first, "rb") as f:
+            bytes_of_first = f.read()
+        paths = []
+        for i in range(70):
+            paths.append(os.path.join(self.tmp(), f"libmany{i}.so"))
+            with open(paths[-1], "wb") as f:
+                f.write(bytes_of_first.replace(b"many_FF", b"many_%02d" % i))
+            self.ask(target, f"dlopen {paths[-1]}")
+        recorder = self.watch(target, [{"match": "many_*"}], file="libmany*.so", budget="1%")
+        for path in paths:
+            self.ask(target, f"dlopen {path}")
+            self.ask(target, "library 10")
+        time.sleep(1)  # a look of the budget
+        # Files are looked at as the process maps them, downwards: the first loaded is the last.
+        self.ask(target, f"dlopen {paths[0]}")
+        for _ in range(40):
+            self.ask(target, "library 2500")
+            time.sleep(0.02)
+        result = recorder.stop()
+        names = result.trace().names()
+        self.assertEqual({n for n in names if n.startswith("many_")}, {f"many_{i:02}" for i in range(70)})
+        self.assertTrue(all(names[f"many_{i:02}"] == 10 for i in range(1, 70)), names)
+        self.assertNothingLost(result.info())
+        self.assertEqual(names["many_00"], 10 + 40 * 2500)
+        self.assertEqual(self.warnings(result, "budget-function"), [])
+        stuck, = self.warnings(result, "budget")
+        self.assertIn("cannot be taken off", stuck)
+
+
+class Calibration(RecipeCase):
+    """What a hit costs is measured on the recorder itself, which is no part of the recording."""
+
+    def test_the_recorder_does_not_show(self):
+        for more in (["--ring-size", "64K"], ["--no-follow"], ["--comm", NAME], ["--uid", str(os.getuid())],
+                     ["--retprobe"]):
+            with self.subTest(more):
+                target = self.target(NAME)
+                recorder = self.watch(target, PLAIN, "-vv", *more, budget="50%",
+                                      output=os.path.join(self.tmp(), "out" + "".join(more)))
+                lib.wait_for(lambda: "a hit costs" in recorder.err.text(), "the measurement", seconds=10)
+                self.ask(target, "inner 1")
+                self.ask(target, "threads 20")
+                result = recorder.stop()
+                self.assertSpans(result.trace(), {"rt_inner": 21, "rt_exits": 20})
+                self.assertNothingLost(result.info())
+                self.assertEqual([p["pid"] for p in self.report(result)["targets"]["processes"]], [target.pid])
+                cost, = [l for l in recorder.err.text().splitlines() if "a hit costs" in l]
+                self.assertNotIn("0.00 us", cost)
+                target.end()
+
+    def test_nor_in_a_recording_of_the_machine(self):
+        target = self.target(NAME)
+        recorder = self.record(*self.options(PLAIN, budget="50%"))
+        lib.wait_for(lambda: "a hit costs" in recorder.err.text(), "the measurement", seconds=10)
+        self.ask(target, "inner 1")
+        result = recorder.stop()
+        self.assertEqual(result.trace().names(target.pid)["rt_inner"], 1)
+        self.assertNotIn(recorder.pid, [p["pid"] for p in self.report(result)["targets"]["processes"]])
+        self.assertNothingLost(result.info())
+
+    def test_nor_while_a_busy_target_fills_a_small_ring(self):
+        target = self.target(NAME)
+        target.send("hot 2")
+        target.result()
+        recorder = self.watch(target, PLAIN, "--ring-size", "64K", budget="90%")
+        lib.wait_for(lambda: "a hit costs" in recorder.err.text(), "the measurement", seconds=10)
+        target.send("enough")
+        target.result()
+        result = recorder.stop()
+        info = result.info()
+        self.assertEqual(info.emitted, info.recorded + info.lost)
+        report = self.report(result)
+        self.assertEqual([p["pid"] for p in report["targets"]["processes"]], [target.pid])
+        self.assertFalse([r for r in report["loss"]["rows"] if r["probe"] == "?"])
+        self.assertFalse(any(w["code"] == "account" for w in report["warnings"]))
+
+
 if __name__ == "__main__":
     unittest.main()
