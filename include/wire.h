@@ -90,7 +90,7 @@ enum wire_flags {
 	WF_LAST = 4,    /* exit: last thread of the process */
 	WF_TAIL = 8,    /* return: by a jump out of the function */
 	WF_PARITY = 16, /* call, return: of the link whose cookies have COOKIE_PARITY */
-	WF_AGAIN = 32,  /* call, return: the record before it may be of the same hit, by a newer link */
+	WF_AGAIN = 32,  /* call, return: what is before it may be of the same hit */
 };
 
 struct wire_task { /* pids as the initial namespace of the loader's kernel sees them */
