@@ -49,6 +49,11 @@ char *demangle__name(const char *symbol)
 	return __cxa_demangle(symbol, NULL, NULL, &status);
 }
 
+static bool is_operator(const char *p)
+{
+	return *p == 'o' && strncmp(p, "operator", 8) == 0;
+}
+
 /* Where the parameter list begins; the end of the string when there is none. */
 static const char *parameters(const char *s)
 {
@@ -56,8 +61,8 @@ static const char *parameters(const char *s)
 	int depth = 0;
 
 	for (p = s; *p; p++) {
-		if (!depth && strncmp(p, "operator", 8) == 0 && p[8] &&
-		    !isalnum((unsigned char)p[8]) && p[8] != '_') {
+		if (!depth && is_operator(p) && p[8] && !isalnum((unsigned char)p[8]) &&
+		    p[8] != '_') {
 			p += 8;
 			if (strncmp(p, "()", 2) == 0)
 				p += 2;
@@ -90,7 +95,7 @@ static char *behind_type(char *s)
 			depth--;
 		else if (*p == ' ' && !depth)
 			name = p + 1;
-		else if (!depth && strncmp(p, "operator", 8) == 0)
+		else if (!depth && is_operator(p))
 			break;
 	}
 	return name;

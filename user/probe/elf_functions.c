@@ -467,15 +467,19 @@ int elf_file__choose_functions(struct elf_file *f, const struct func_chooser *c,
 
 struct one_glob {
 	const char *glob;
-	char needle[128];
-	bool has_needle;
+	char *pieces; /* demangle__needles() */
 };
 
 static bool one__maybe(void *ctx, const char *symbol)
 {
 	const struct one_glob *o = ctx;
 
-	return !o->has_needle || strstr(symbol, o->needle);
+	const char *p;
+
+	for (p = o->pieces; *p; p += strlen(p) + 1)
+		if (!strstr(symbol, p))
+			return false;
+	return true;
 }
 
 static int64_t one__rank(void *ctx, const char *symbol, bool code, char **demangled)
@@ -497,6 +501,12 @@ int elf_file__functions(struct elf_file *f, const char *glob,
 	struct one_glob o = { .glob = glob };
 	struct func_chooser c = { &o, one__maybe, one__rank };
 
-	o.has_needle = demangle__needle(glob, o.needle, sizeof(o.needle));
-	return elf_file__choose_functions(f, &c, fn, ctx, skips, err);
+	int rc;
+
+	o.pieces = demangle__needles(glob);
+	if (!o.pieces)
+		return error__set(err, -ENOMEM, "%s: out of memory", f->name);
+	rc = elf_file__choose_functions(f, &c, fn, ctx, skips, err);
+	free(o.pieces);
+	return rc;
 }

@@ -26,6 +26,9 @@ struct func_plan {
 	int err;
 };
 
+#define MAX_FUNCS                                                                                  \
+	(1u                                                                                        \
+	 << 17) /* of one file; each costs the kernel some memory, and all at once some seconds */
 #define REFUSED UINT64_MAX /* a cookie that no site has */
 
 static void call__refused(void *ctx, const struct probe_site *s, int why)
@@ -102,6 +105,11 @@ static int func__room(struct func_plan *pl)
 {
 	struct files *f = pl->f;
 
+	if (f->n_funcs - pl->p->first_func >= MAX_FUNCS) {
+		files__warn(f, "too-many-functions", "%s: only the first %u functions are probed",
+			    pl->p->path, MAX_FUNCS);
+		return 1;
+	}
 	if (attacher__has_multi(f->o.attacher) || f->n_funcs < f->o.max_single_funcs)
 		return 0;
 	files__warn(f, "too-many-functions",

@@ -20,7 +20,7 @@
 #define MAX_RELOCATIONS (4u << 20)
 #define MAX_TYPES (1u << 18)
 #define MAX_ALL_BASES (2u << 20)
-#define MAX_NAME_BYTES (32u << 20) /* that are demangled */
+#define MAX_NAME_BYTES (8u << 20) /* that are demangled, for one base */
 #define MAX_NAME 4096
 #define MAX_BASES 64
 #define MAX_DEPTH 32
