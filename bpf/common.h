@@ -158,6 +158,9 @@ static __always_inline void loss__single(struct task_struct *task, __u32 probe, 
 {
 	struct wire_stats *st = stats__mine();
 
+	/* It has hits only to measure them. */
+	if ((__u32)task->tgid == loader_tgid)
+		return;
 	if (st)
 		stats__add(&st->emitted, 1);
 	loss__count(task->tgid, task->group_leader->start_boottime, probe, cause_call, 1);

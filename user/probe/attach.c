@@ -38,7 +38,7 @@ struct attacher {
 	size_t n_links, cap_links;
 	uint32_t group; /* of the attachment made last */
 	size_t n_probes;
-	uint32_t level, self;
+	uint32_t level, self, self_gen;
 	uint64_t self_start;
 };
 
@@ -468,12 +468,17 @@ uint32_t attacher__self(const struct attacher *a)
 int attacher__admit_self(struct attacher *a, bool on)
 {
 	int cpus = libbpf_num_possible_cpus(), fd = bpf_map__fd(a->skel->maps.last_admitted);
+	struct wire_target self = { .start = a->self_start, .taken = 1, .told = a->self_gen + 1 };
 	uint32_t zero = 0;
 	void *none;
 	int ret;
 
+	/* Told of already: nothing in the recording is to know it. */
 	if (on)
-		return attacher__target_add(a, a->self, a->self_start);
+		return bpf_map_update_elem(bpf_map__fd(a->skel->maps.targets), &a->self, &self,
+					   BPF_ANY)
+			       ? -errno
+			       : 0;
 	if (bpf_map_delete_elem(bpf_map__fd(a->skel->maps.targets), &a->self) && errno != ENOENT)
 		return -errno;
 	none = calloc(cpus, (bpf_map__value_size(a->skel->maps.last_admitted) + 7) & ~7u);
@@ -696,6 +701,7 @@ static int find_self(void *ctx, const struct wire_task_info *t)
 	a->level = t->level;
 	a->self = t->task.tgid;
 	a->self_start = t->task.start;
+	a->self_gen = t->task.exec_gen;
 	return 1;
 }
 
