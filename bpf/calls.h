@@ -193,9 +193,10 @@ static __always_inline void call__fetch(struct wire_call_data *d, struct call_te
 					const struct call_bases *b)
 {
 	__u32 i, n = s->n, slot;
-	__u8 faults = 0;
 	__u64 v;
 
+	/* In the record, not in a register: verifiers would tell all its values apart. */
+	d->faults = 0;
 	d->n = n;
 	d->texts = texts;
 	__builtin_memset(d->pad, 0, sizeof(d->pad));
@@ -219,9 +220,8 @@ static __always_inline void call__fetch(struct wire_call_data *d, struct call_te
 		}
 		d->vals[i] = v;
 		if (!ok)
-			faults |= 1u << i;
+			d->faults |= 1u << i;
 	}
-	d->faults = faults;
 }
 
 static __always_inline int call__key(struct wire_frame_key *k, struct task_struct *task, __u64 sp)
