@@ -6,10 +6,13 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
+import unittest.mock
 
 import lib
+import test_service
 
 NAME = "recipe_target"
 ARG0 = {"name": "x", "from": "arg0", "type": "u64"}
@@ -136,6 +139,20 @@ class Told(RecipeCase):
         self.assertNothingLost(info)
         # Small blocks are decided on in the kernel: entry and return of large ones, one record of their frees.
         self.assertEqual(info.recorded, 2 * said["large"] + (said["large"] - 1) + 2 * 1500)
+
+    def test_what_decides_on_memory_is_not_known(self):
+        """No other argument decides in its place, and not each call is kept either."""
+        target = self.target(NAME)
+        recipe = [{"match": "rt_op", "keep": {"arg": "kind", "at_least": 1},
+                   "args": [{"name": "mode", "from": "arg1", "type": "u32"},
+                            {"name": "kind", "from": "arg0", "path": ["tensor.kind"], "type": "u32"}]},
+                  {"match": "rt_string"}]
+        recorder = self.watch(target, recipe, layouts=[{"name": "tensor.kind", "accessor": "rt_no_such_function"}])
+        said = self.ask(target, "ops 30")
+        result = recorder.stop()
+        self.assertSpans(result.trace(), {"rt_string": said["rounds"]})
+        self.assertIn("what decides which calls are kept is not known",
+                      " ".join(w["text"] for w in self.report(result)["warnings"] if w["code"] == "layout"))
 
     def test_requests_and_flows(self):
         target = self.target(NAME)
@@ -657,6 +674,35 @@ class Calibration(RecipeCase):
         self.assertEqual([p["pid"] for p in report["targets"]["processes"]], [target.pid])
         self.assertFalse([r for r in report["loss"]["rows"] if r["probe"] == "?"])
         self.assertFalse(any(w["code"] == "account" for w in report["warnings"]))
+
+
+@lib.needs_root
+class Service(test_service.ServiceCase):
+    """Sessions of the loader service take recipes from where the service finds them."""
+
+    def test_a_recipe_in_a_session(self):
+        config = tempfile.mkdtemp(dir=self.scratch)
+        os.makedirs(os.path.join(config, "clika-bpf-prof", "recipes"), 0o755)
+        with open(os.path.join(config, "clika-bpf-prof", "recipes", "own.json"), "w", encoding="utf-8") as f:
+            json.dump({"recipe": 1, "name": "own", "title": "A test's own", "records": "calls",
+                       "libraries": [{"id": "l", "file": [NAME]}], "functions": PLAIN}, f)
+        with unittest.mock.patch.dict(os.environ, {"XDG_CONFIG_HOME": config}):
+            path, _ = self.service()
+        target = lib.Target(self, NAME)
+        client = self.client(path)
+        self.assertEqual(client.say(f"new pid {target.pid}"), "ok")
+        first = client.say("begin one").split()[1]
+        time.sleep(0.3)  # the measurement of what a hit costs is over
+        for _ in range(30):
+            target.send("inner 1")
+            target.result()
+        self.assertEqual(client.say(f"end {first}"), "ok")
+        self.assertEqual(self.names(client), {"rt_inner": 30})
+        self.assertIn("lost 0", client.say("stats"))
+        out = os.path.join(self.scratch, "report.json")
+        self.assertEqual(client.say(f"export report {out}"), "ok")
+        with open(out, encoding="utf-8") as f:
+            self.assertEqual([p["pid"] for p in json.load(f)["targets"]["processes"]], [target.pid])
 
 
 if __name__ == "__main__":

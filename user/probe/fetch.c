@@ -129,6 +129,7 @@ void fetch__plan(const struct recipe_function *fn, uint16_t machine, const int64
 		 const bool *known, struct fetch_plan *out)
 {
 	struct fetch_plan *p = out;
+	bool size_known, block_known;
 
 	memset(p, 0, sizeof(*p));
 	/* What decides whether the call is kept comes first. */
@@ -141,11 +142,14 @@ void fetch__plan(const struct recipe_function *fn, uint16_t machine, const int64
 	p->returns = fn->span || p->ret.n;
 	for (unsigned i = 0; i < fn->n_does; i++)
 		p->returns |= fn->does[i].at_return;
-	if (fn->keep_size >= 0) {
+	size_known = fn->keep_size >= 0 && p->args[fn->keep_size].when;
+	block_known = fn->keep_block >= 0 && p->args[fn->keep_block].when;
+	p->never = (fn->keep_size >= 0 || fn->keep_block >= 0) && !size_known && !block_known;
+	if (size_known) {
 		p->entry.keep |= KEEP_AT_LEAST;
 		p->entry.least = fn->keep_min;
 	}
-	if (fn->keep_block >= 0) {
+	if (block_known) {
 		p->entry.keep |= KEEP_KNOWN;
 		p->entry.known = p->args[fn->keep_block].val;
 	}

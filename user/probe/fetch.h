@@ -19,6 +19,7 @@ struct fetch_plan {
 	struct wire_fetch_set entry, ret;
 	bool at_entry, at_return; /* the sets say something */
 	bool returns;             /* the return is worth a probe */
+	bool never; /* which calls are kept cannot be decided: what does it is not known */
 };
 
 enum fetch_when recipe_arg__when(const struct recipe_arg *a);

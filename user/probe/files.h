@@ -35,6 +35,7 @@ struct func_kind {
 	struct fetch_arg args[RECIPE_MAX_ARGS];
 	uint16_t entry_set, return_set; /* 0 = nothing to fetch */
 	bool returns;
+	bool never; /* no call is kept: its functions get no probes */
 };
 
 struct func_probe {

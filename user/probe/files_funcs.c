@@ -224,11 +224,19 @@ static struct func_kind *kind__of(struct func_plan *pl, const struct recipe_func
 	k->file = pl->p->number;
 	memcpy(k->args, plan.args, sizeof(k->args));
 	k->returns = plan.returns;
-	if (plan.at_entry)
+	k->never = plan.never;
+	if (plan.never)
+		files__warn(
+			f, "layout",
+			"%s: recipe %s, line %u: what decides which calls are kept is not known "
+			"here: these functions are left out",
+			pl->p->path, pl->recipe->name, rule->line);
+	if (plan.at_entry && !plan.never)
 		k->entry_set = fetch_set__number(f, &plan.entry);
-	if (plan.at_return)
+	if (plan.at_return && !plan.never)
 		k->return_set = fetch_set__number(f, &plan.ret);
-	if ((plan.at_entry && !k->entry_set) || (plan.at_return && !k->return_set)) {
+	if (!plan.never &&
+	    ((plan.at_entry && !k->entry_set) || (plan.at_return && !k->return_set))) {
 		files__warn(f, "too-many-rules",
 			    "%s: no room for the arguments of recipe %s, line %u: spans without",
 			    pl->p->path, pl->recipe->name, rule->line);
@@ -270,7 +278,7 @@ static int plan_func(struct func_plan *pl, const struct recipe_function *rule,
 	struct func_probe *fp;
 	int ret;
 
-	if (map64__get(pl->entries, sites->entry))
+	if (kind->never || map64__get(pl->entries, sites->entry))
 		return 0;
 	fp = func__new(pl);
 	if (!fp)
