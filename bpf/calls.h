@@ -11,7 +11,7 @@
 
 #define MAX_FETCH_SETS 4096
 #define MAX_FRAMES 8192
-#define MAX_BLOCKS 262144
+#define MAX_BLOCKS 131072
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -29,11 +29,12 @@ struct {
 	__type(value, struct wire_frame);
 } frames __weak SEC(".maps");
 
-/* Blocks of memory that were worth a record when they were allocated. */
+/* Blocks of memory that were worth a record when they were allocated. The oldest give way: those of
+ * processes that have ended are never taken out otherwise. The loader makes it small when no rule
+ * keeps by size. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, MAX_BLOCKS);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct wire_block_key);
 	__type(value, __u64);
 } blocks __weak SEC(".maps");

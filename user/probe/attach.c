@@ -19,6 +19,7 @@
 #define UPROBE_RETPROBE 1     /* config bit of the uprobe PMU */
 #define CPUS_PER_RING 8
 #define MAX_RINGS 64
+#define FEW_BLOCKS 1024     /* where nothing asks for them */
 #define KERNEL_ENOTSUPP 524 /* the kernel's own ENOTSUPP */
 #define MAX_REFUSED 64      /* sites of one file that the kernel may refuse one by one */
 
@@ -167,6 +168,8 @@ int attacher__new(const struct features *f, const struct attach_opts *o, struct 
 		goto out;
 	}
 	attacher__configure(a, o);
+	if (!o->blocks)
+		bpf_map__set_max_entries(a->skel->maps.blocks, FEW_BLOCKS);
 	attacher__choose(a, f);
 	ret = clika_bpf__load(a->skel);
 	if (ret) {

@@ -20,6 +20,7 @@ struct attach_opts {
 	const char *comm;   /* NAME or NAME*; NULL = any */
 	uint64_t cgroup_id; /* 0 = any */
 	unsigned cgroup_level;
+	bool blocks; /* some rule keeps allocations by size: their blocks are remembered */
 	const struct logger *log;
 };
 

@@ -271,6 +271,8 @@ const char *recipes__text(const struct recipes *rs, size_t i, size_t *len);
 bool recipes__applies(const struct recipes *rs, size_t i); /* automatic, or named */
 /* Is the function on: not off, or asked for by NAME:all or its group. */
 bool recipes__function_on(const struct recipes *rs, size_t i, const struct recipe_function *fn);
+/* Does a function that is on keep allocations by their size? */
+bool recipes__keep_blocks(const struct recipes *rs);
 /* $XDG_CONFIG_HOME or ~/.config of the invoking user (under sudo: of SUDO_UID), with /clika-bpf-prof/recipes; malloc'ed. */
 char *recipes__user_dir(void);
 

@@ -437,3 +437,14 @@ bool recipes__function_on(const struct recipes *rs, size_t i, const struct recip
 			return true;
 	return false;
 }
+
+bool recipes__keep_blocks(const struct recipes *rs)
+{
+	for (size_t i = 0; i < recipes__count(rs); i++)
+		for (size_t k = 0; recipes__applies(rs, i) && k < recipes__get(rs, i)->n_functions;
+		     k++)
+			if (recipes__get(rs, i)->functions[k].keep_size >= 0 &&
+			    recipes__function_on(rs, i, &recipes__get(rs, i)->functions[k]))
+				return true;
+	return false;
+}

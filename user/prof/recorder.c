@@ -259,6 +259,7 @@ static int open_kernel(struct clika_recorder *r, struct clika_error *err)
 				  .guarded = r->o.on_behalf >= 0,
 				  .uid = r->o.uid,
 				  .comm = r->o.comm,
+				  .blocks = recipes__keep_blocks(r->recipes),
 				  .log = &r->log };
 	char missing[400];
 	int ret = 0;

@@ -38,7 +38,8 @@ struct decoder {
 	struct call_state *calls; /* by function */
 	size_t n_calls;
 	struct request_table *requests;
-	struct map64 *devices; /* hash of process and device -> string id of the name that was told */
+	struct map64
+		*devices; /* hash of process and device -> string id of the name that was told */
 	struct map64
 		*async_names; /* of asynchronous spans that recipes began: process and id -> name */
 	void (*on_implausible)(void *ctx, const struct func_probe *f, const struct recipe_arg *a);
