@@ -53,6 +53,13 @@ struct clika_client_opts {
 	bool children;     /* follow children of the targets (default false) */
 	const char *const *probes, *const *usdts; /* as in clika/prof.h */
 	size_t n_probes, n_usdts;
+	/* Runtimes without markers, as in clika/prof.h: by default what is known applies by itself. */
+	bool no_auto; /* only the recipes that are named here */
+	const char *const
+		*recipes; /* NAME, NAME:all, NAME:GROUP; a private loader takes files too */
+	size_t n_recipes;
+	double budget; /* share of CPU time that their probes may cost, at most 10; 0 = 0.1;
+			* negative = no limit */
 	bool redact;
 	size_t ring_bytes;    /* 0 = default */
 	uint64_t max_bytes;   /* of the recording; 0 = the loader's limit */

@@ -72,6 +72,7 @@ struct clika_recorder_opts {
 	bool no_auto;               /* only those that are named here */
 	const char *const *recipes; /* NAME, NAME:all, NAME:GROUP, or a file */
 	size_t n_recipes;
+	bool no_recipe_files; /* only built-in recipes and those of /etc: none of a user's, none by path */
 	/* Share of the CPU time of the threads that hit them which function probes may cost, by estimate:
 	 * beyond it the least telling are taken off. 0 = 0.1; negative = no limit. */
 	double budget;

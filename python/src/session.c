@@ -30,7 +30,7 @@ struct session {
 	struct clika_client_opts opts; /* its strings lie in @held */
 	PyObject *held;
 	char **argv;
-	const char **probes, **usdts;
+	const char **probes, **usdts, **recipes;
 };
 
 static struct link *links;
@@ -187,24 +187,27 @@ static PyObject *configure(PyObject *self, PyObject *options)
 {
 	struct session *s = (struct session *)self;
 	struct clika_client_opts *o = &s->opts;
-	PyObject *argv, *probes, *usdts, *socket, *loader, *empty;
-	int target, pid, via, children, redact, flight, timeout_ms, ok;
+	PyObject *argv, *probes, *usdts, *recipes, *socket, *loader, *empty;
+	int target, pid, via, children, redact, flight, timeout_ms, no_auto, ok;
+	double budget;
 	unsigned long long ring, max;
 	static char *names[] = { "target",          "pid",        "argv",       "via",
 				 "socket",          "loader",     "children",   "probes",
 				 "usdts",           "redact",     "ring_bytes", "max_bytes",
-				 "flight_recorder", "timeout_ms", NULL };
+				 "flight_recorder", "timeout_ms", "no_auto",    "recipes",
+				 "budget",          NULL };
 
-	if (s->started || s->argv || s->probes || s->usdts) {
+	if (s->started || s->argv || s->probes || s->usdts || s->recipes) {
 		PyErr_SetString(PyExc_RuntimeError, "the session has its options already");
 		return NULL;
 	}
 	empty = PyTuple_New(0);
 	if (!empty)
 		return NULL;
-	ok = PyArg_ParseTupleAndKeywords(empty, options, "iiOiOOpOOpKKpi", names, &target, &pid,
+	ok = PyArg_ParseTupleAndKeywords(empty, options, "iiOiOOpOOpKKpipOd", names, &target, &pid,
 					 &argv, &via, &socket, &loader, &children, &probes, &usdts,
-					 &redact, &ring, &max, &flight, &timeout_ms);
+					 &redact, &ring, &max, &flight, &timeout_ms, &no_auto,
+					 &recipes, &budget);
 	Py_DECREF(empty);
 	if (!ok)
 		return NULL;
@@ -217,6 +220,8 @@ static PyObject *configure(PyObject *self, PyObject *options)
 	o->max_bytes = max;
 	o->flight_recorder = flight;
 	o->timeout_ms = timeout_ms;
+	o->no_auto = no_auto;
+	o->budget = budget;
 	if (hold_optional(s, socket, &o->socket_path) || hold_optional(s, loader, &o->loader_path))
 		return NULL;
 	if (argv != Py_None) {
@@ -232,9 +237,13 @@ static PyObject *configure(PyObject *self, PyObject *options)
 	s->usdts = (const char **)hold_list(s, usdts, &o->n_usdts);
 	if (!s->usdts)
 		return NULL;
+	s->recipes = (const char **)hold_list(s, recipes, &o->n_recipes);
+	if (!s->recipes)
+		return NULL;
 	o->argv = s->argv;
 	o->probes = s->probes;
 	o->usdts = s->usdts;
+	o->recipes = s->recipes;
 	Py_RETURN_NONE;
 }
 
@@ -280,6 +289,7 @@ static void session__dealloc(PyObject *self)
 	free(s->argv);
 	free(s->probes);
 	free(s->usdts);
+	free(s->recipes);
 	release(self);
 	Py_DECREF((PyObject *)type);
 }

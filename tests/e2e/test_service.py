@@ -331,7 +331,14 @@ class TroubleTest(ServiceCase):
         return next((int(w) for w in workers if f"Uid:\t{NOBODY}" in read(f"/proc/{w}/status")), None)
 
 
-HELLO = struct.pack("<I", 1)
+PROTOCOL = 2
+HELLO = struct.pack("<I", PROTOCOL)
+
+
+def new(target=0, flags=0, budget=0, probes=(), usdts=(), recipes=()):
+    """The payload of a request for a session."""
+    return struct.pack("<IIIIQQ", target, 0, flags, budget, 0, 0) + b"".join(
+        struct.pack("<I", len(each)) + b"".join(text(s) for s in each) for each in (probes, usdts, recipes))
 
 
 class Raw:
@@ -344,9 +351,9 @@ class Raw:
         self.seq = 0
         case.addCleanup(self.sock.close)
 
-    def message(self, kind, payload=b"", length=None):
+    def message(self, kind, payload=b"", version=PROTOCOL):
         self.seq += 1
-        return struct.pack("<IIIHHiI", 0x50414b43, length or 24 + len(payload), self.seq, kind, 1, 0, 0) + payload
+        return struct.pack("<IIIHHiI", 0x50414b43, 24 + len(payload), self.seq, kind, version, 0, 0) + payload
 
     def ask(self, kind, payload=b"", fds=()):
         socket.send_fds(self.sock, [self.message(kind, payload)], fds) if fds else self.sock.send(self.message(kind, payload))
@@ -359,11 +366,73 @@ class Raw:
 
     def new(self):
         assert self.ask(1, HELLO)[0] == 0
-        return self.ask(2, struct.pack("<IIIQQII", 0, 0, 0, 0, 0, 0, 0))
+        return self.ask(2, new())
 
 
 def text(s):
     return struct.pack("<I", len(s)) + s.encode()
+
+
+class RecipesTest(ServiceCase):
+    def setUp(self):
+        self.path, self.process = self.service("--everyone")
+
+    def ask(self, payload):
+        raw = Raw(self, self.path)
+        self.assertEqual(raw.ask(1, HELLO)[0], 0)
+        code, why = raw.ask(2, payload)
+        raw.sock.close()
+        return code, why[4:].decode()
+
+    def test_named_ones_and_budgets_are_taken(self):
+        for more in ({}, {"flags": 8}, {"recipes": ["pytorch"]}, {"recipes": ["libc-memory", "pytorch:all"]},
+                     {"budget": 1}, {"budget": 50_000}, {"budget": 0xffffffff}):
+            self.assertEqual(self.ask(new(**more))[0], 0, more)
+
+    def test_unknown_ones_are_named_with_those_that_there_are(self):
+        code, why = self.ask(new(recipes=["nothing-like-it"]))
+        self.assertEqual(code, -22)
+        self.assertIn("there is no recipe 'nothing-like-it'", why)
+        self.assertIn("pytorch", why)
+        self.assertIn("did you mean 'pytorch'", self.ask(new(recipes=["pytorhc"]))[1])
+        self.assertIn("has no group 'x'", self.ask(new(recipes=["pytorch:x"]))[1])
+
+    def test_the_service_opens_no_file_of_a_callers(self):
+        mine = os.path.join(self.scratch, "mine.json")
+        with open(os.path.join(ROOT, "recipes", "openmp.json"), encoding="ascii") as f, open(mine, "w", encoding="ascii") as to:
+            to.write(f.read())
+        os.chmod(mine, 0o644)
+        for name in (mine, "/nonexistent.json", "mine.json", "./mine", mine + ":all", "/etc/shadow", "/dev/zero"):
+            code, why = self.ask(new(recipes=["pytorch", name]))
+            self.assertEqual(code, -1, name)
+            self.assertIn("no file is opened for you here", why)
+
+    def test_recipes_of_whoever_started_the_service_do_not_count(self):
+        home = tempfile.mkdtemp(prefix="home-", dir=self.scratch)
+        os.makedirs(os.path.join(home, "clika-bpf-prof", "recipes"))
+        with open(os.path.join(ROOT, "recipes", "openmp.json"), encoding="ascii") as f:
+            recipe = f.read().replace('"openmp"', '"of-the-admin"')
+        with open(os.path.join(home, "clika-bpf-prof", "recipes", "x.json"), "w", encoding="ascii") as f:
+            f.write(recipe)
+        os.environ["XDG_CONFIG_HOME"] = home
+        self.addCleanup(os.environ.pop, "XDG_CONFIG_HOME")
+        seen = subprocess.run([TOOL, "recipes"], capture_output=True, text=True, check=True).stdout
+        self.assertIn("of-the-admin", seen)
+        self.path, _ = self.service("--everyone")
+        code, why = self.ask(new(recipes=["of-the-admin"]))
+        self.assertEqual(code, -22)
+        self.assertIn("there is no recipe 'of-the-admin'", why)
+
+    def test_a_caller_of_another_version_is_told_so(self):
+        for version in (1, PROTOCOL + 1):
+            raw = Raw(self, self.path)
+            raw.sock.send(raw.message(1, struct.pack("<I", version), version))
+            code, answer = raw.answer()
+            self.assertEqual((code, struct.unpack_from("<I", answer)[0]), (0, PROTOCOL))
+            raw.sock.send(raw.message(2, new(), version))
+            code, why = raw.answer()
+            self.assertEqual(code, -93)
+            self.assertIn(f"the loader speaks protocol {PROTOCOL}, its caller {version}", why[4:].decode())
 
 
 class HostileTest(ServiceCase):
@@ -393,24 +462,27 @@ class HostileTest(ServiceCase):
         self.assertIsNone(raw.answer())
 
     def test_lengths_and_counts_inside_that_lie(self):
-        for payload in (b"", b"\xff" * 36, struct.pack("<IIIQQII", 0, 0, 0, 0, 0, 0xffffffff, 0),
-                        struct.pack("<IIIQQI", 0, 0, 0, 0, 0, 1) + struct.pack("<I", 0xfffffff0) + b"x",
-                        struct.pack("<IIIQQII", 9, 0, 0, 0, 0, 0, 0), struct.pack("<IIIQQI", 0, 0, 0, 0, 0, 1) + text("a\0b")):
+        fixed = new()[:-12]
+        for payload in (b"", b"\xff" * 44, fixed + struct.pack("<III", 0xffffffff, 0, 0),
+                        fixed + struct.pack("<II", 1, 0xfffffff0) + b"x", new(target=9), new(probes=["a\0b"]),
+                        fixed, new()[:-4], fixed + struct.pack("<III", 0, 0, 0xffffffff), new(recipes=["a"])[:-1],
+                        new(recipes=["a\0b"]), new(recipes=["x" * 4097]), new(recipes=["cuda"] * 65),
+                        new(budget=10_000_001), new(budget=0xfffffffe)):
             raw = Raw(self, self.path)
             self.assertEqual(raw.ask(1, HELLO)[0], 0)
             self.assertLess(raw.ask(2, payload)[0], 0)
-            self.assertEqual(raw.ask(2, struct.pack("<IIIQQII", 0, 0, 0, 0, 0, 0, 0))[0], 0)  # it listens still
+            self.assertEqual(raw.ask(2, new())[0], 0)  # it listens still
             raw.sock.close()
             lib.wait_for(lambda: len(self.sessions()) == 0, "the session to end")
 
     def test_requests_out_of_order(self):
         raw = Raw(self, self.path)
-        self.assertLess(raw.ask(2, struct.pack("<IIIQQII", 0, 0, 0, 0, 0, 0, 0))[0], 0)  # before hello
+        self.assertLess(raw.ask(2, new())[0], 0)  # before hello
         self.assertEqual(raw.ask(1, HELLO)[0], 0)
         for kind in (3, 4, 5, 6, 7, 9, 0, 99, 65535):
             self.assertLess(raw.ask(kind, text("x"))[0], 0)
-        self.assertEqual(raw.ask(2, struct.pack("<IIIQQII", 0, 0, 0, 0, 0, 0, 0))[0], 0)
-        self.assertLess(raw.ask(2, struct.pack("<IIIQQII", 0, 0, 0, 0, 0, 0, 0))[0], 0)  # a second session
+        self.assertEqual(raw.ask(2, new())[0], 0)
+        self.assertLess(raw.ask(2, new())[0], 0)  # a second session
         self.assertLess(raw.ask(4, struct.pack("<Q", 12345))[0], 0)
         self.assertEqual(raw.ask(9, struct.pack("<I", 12345))[0], 0)  # nothing to cancel
         self.assertLess(raw.ask(9, b"")[0], 0)

@@ -57,15 +57,19 @@ static void a_message_arrives_with_payload_and_descriptors(void **state)
 static void a_request_for_a_session_survives_the_way(void **state)
 {
 	char *probes[] = { (char *)"lib*:f", (char *)"" }, *usdts[] = { (char *)"a:b" };
+	char *recipes[] = { (char *)"pytorch:all", (char *)"mine" };
 	struct proto_new in = { .target = 1,
 				.pid = 4711,
-				.flags = NEW_CHILDREN | NEW_REDACT,
+				.flags = NEW_CHILDREN | NEW_REDACT | NEW_NO_AUTO,
+				.budget = PROTO_BUDGET_OFF,
 				.ring_bytes = 1ull << 40,
 				.max_bytes = 3,
 				.probes = probes,
 				.n_probes = 2,
 				.usdts = usdts,
-				.n_usdts = 1 },
+				.n_usdts = 1,
+				.recipes = recipes,
+				.n_recipes = 2 },
 			 out;
 	struct buf b = { 0 };
 	struct cursor c;
@@ -76,12 +80,16 @@ static void a_request_for_a_session_survives_the_way(void **state)
 	assert_int_equal(proto__get_new(&c, &out), 0);
 	assert_int_equal(cursor__left(&c), 0);
 	assert_int_equal(out.pid, 4711);
-	assert_int_equal(out.flags, NEW_CHILDREN | NEW_REDACT);
+	assert_int_equal(out.flags, NEW_CHILDREN | NEW_REDACT | NEW_NO_AUTO);
+	assert_int_equal(out.budget, PROTO_BUDGET_OFF);
 	assert_true(out.ring_bytes == 1ull << 40);
 	assert_int_equal(out.n_probes, 2);
 	assert_string_equal(out.probes[0], "lib*:f");
 	assert_string_equal(out.probes[1], "");
 	assert_string_equal(out.usdts[0], "a:b");
+	assert_int_equal(out.n_recipes, 2);
+	assert_string_equal(out.recipes[0], "pytorch:all");
+	assert_string_equal(out.recipes[1], "mine");
 	proto_new__free(&out);
 	/* Cut anywhere it is refused, and nothing leaks. */
 	for (size_t n = 0; n < b.len; n++) {

@@ -197,6 +197,32 @@ static void what_others_may_write_is_passed_over(void **state)
 	}
 }
 
+static void where_only_names_count_no_path_is_opened(void **state)
+{
+	const char *path = write_recipe("named-only.json", "named-only", "x", true);
+	const char *wanted[] = { "pytorch", path };
+	struct recipes_opts o = { .wanted = wanted, .n_wanted = 2 };
+	struct clika_error err = { 0 };
+	struct logger none = { 0 };
+	struct recipes *rs;
+
+	(void)state;
+	assert_int_equal(recipes__open(&o, &none, &rs, &err), 0);
+	index_of(rs, "named-only");
+	recipes__free(rs);
+	o.names_only = true;
+	assert_int_equal(recipes__open(&o, &none, &rs, &err), -EPERM);
+	assert_null(rs);
+	assert_non_null(strstr(err.msg, "named-only.json"));
+	/* Nor looked for: the answer is the same when it is not there. */
+	wanted[1] = "/nonexistent/x.json:all";
+	assert_int_equal(recipes__open(&o, &none, &rs, &err), -EPERM);
+	o.n_wanted = 1;
+	assert_int_equal(recipes__open(&o, &none, &rs, &err), 0);
+	assert_true(recipes__applies(rs, index_of(rs, "pytorch")));
+	recipes__free(rs);
+}
+
 static void a_broken_file_is_a_line_in_a_folder_and_an_error_when_named(void **state)
 {
 	struct recipes_opts o = { .user_dir = folder("broken") };
@@ -317,6 +343,7 @@ int main(void)
 		cmocka_unit_test(every_built_in_recipe_is_right),
 		cmocka_unit_test(a_folder_adds_and_replaces),
 		cmocka_unit_test(what_others_may_write_is_passed_over),
+		cmocka_unit_test(where_only_names_count_no_path_is_opened),
 		cmocka_unit_test(a_broken_file_is_a_line_in_a_folder_and_an_error_when_named),
 		cmocka_unit_test(names_turn_on_recipes_and_their_groups),
 		cmocka_unit_test(the_users_folder_is_that_of_the_user_behind_sudo),

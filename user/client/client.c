@@ -370,6 +370,14 @@ static int hello(struct clika_client *c, struct clika_client_error *err)
 	return 0;
 }
 
+/* In millionths; the least that is not the default. */
+static uint32_t budget_of(double share)
+{
+	if (share < 0)
+		return PROTO_BUDGET_OFF;
+	return share > 0 && share < 1e-6 ? 1 : (uint32_t)(share * 1e6 + 0.5);
+}
+
 static int new_session(struct clika_client *c, const struct clika_client_opts *o,
 		       struct clika_client_error *err)
 {
@@ -380,12 +388,15 @@ static int new_session(struct clika_client *c, const struct clika_client_opts *o
 			       .probes = (char **)(uintptr_t)o->probes,
 			       .usdts = (char **)(uintptr_t)o->usdts,
 			       .n_probes = o->n_probes,
-			       .n_usdts = o->n_usdts };
+			       .n_usdts = o->n_usdts,
+			       .recipes = (char **)(uintptr_t)o->recipes,
+			       .n_recipes = o->n_recipes,
+			       .budget = budget_of(o->budget) };
 	struct buf b = { 0 };
 	int ret;
 
 	m.flags = (o->children ? NEW_CHILDREN : 0) | (o->redact ? NEW_REDACT : 0) |
-		  (o->flight_recorder ? NEW_FLIGHT : 0);
+		  (o->flight_recorder ? NEW_FLIGHT : 0) | (o->no_auto ? NEW_NO_AUTO : 0);
 	if (o->target == CLIKA_CLIENT_COMMAND) {
 		/* Held by this process, as its child, and recorded by its number. */
 		ret = held_command__start(&c->command, o->argv);
@@ -419,6 +430,13 @@ int clika_client__new(const struct clika_client_opts *o, struct clika_client **o
 			    o->sz, sizeof(*o));
 	if (o->target == CLIKA_CLIENT_COMMAND && (!o->argv || !o->argv[0]))
 		return fail(err, -EINVAL, "no command is given");
+	if (!(o->budget <= PROTO_BUDGET_MAX / 1e6))
+		return fail(err, -EINVAL, "a budget is a share of CPU time of at most %u",
+			    PROTO_BUDGET_MAX / 1000000);
+	if (o->n_probes > PROTO_MAX_STRINGS || o->n_usdts > PROTO_MAX_STRINGS ||
+	    o->n_recipes > PROTO_MAX_STRINGS)
+		return fail(err, -EINVAL, "at most %d probes, USDT markers and recipes each",
+			    PROTO_MAX_STRINGS);
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return fail(err, -ENOMEM, "out of memory");

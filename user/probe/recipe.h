@@ -257,6 +257,7 @@ struct recipes_opts {
 	/* NAME, NAME:all, NAME:GROUP, or a path (holds a slash or ends in .json); later files replace earlier of one name */
 	const char *const *wanted;
 	size_t n_wanted;
+	bool names_only;      /* a path is an error */
 	const char *user_dir; /* NULL = none; see recipes__user_dir() */
 };
 /* Built in, then /etc/clika-bpf-prof/recipes, then the user's folder: a later one of the same name replaces an earlier.

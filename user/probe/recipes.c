@@ -335,7 +335,8 @@ static int turn_on(struct entry *e, const char *group, struct clika_error *err)
 	return 0;
 }
 
-static int want(struct recipes *rs, const char *text, bool paths, struct clika_error *err)
+static int want(struct recipes *rs, const struct recipes_opts *o, const char *text, bool paths,
+		struct clika_error *err)
 {
 	const char *colon =
 		is_path(text, strlen(text)) && !strstr(text, ".json:") ? NULL : strrchr(text, ':');
@@ -351,6 +352,11 @@ static int want(struct recipes *rs, const char *text, bool paths, struct clika_e
 				  "recipe '%s': give NAME, NAME:all, NAME:GROUP or a file", text);
 	if (is_path(name, n) != paths)
 		return 0;
+	if (paths && o->names_only)
+		return error__set(err, -EPERM,
+				  "recipe '%s': no file is opened for you here; root can put it "
+				  "into " SYSTEM_DIR ", then give its name",
+				  name);
 	if (paths)
 		rc = add_file(rs, AT_FDCWD, name, name, false, &e, err);
 	else if (!(e = find(rs, name)))
@@ -379,9 +385,9 @@ int recipes__open(const struct recipes_opts *o, const struct logger *log, struct
 		rc = add_folder(rs, o->user_dir, log, err);
 	/* Files first: they may replace what is named beside them. */
 	for (i = 0; i < o->n_wanted && !rc; i++)
-		rc = want(rs, o->wanted[i], true, err);
+		rc = want(rs, o, o->wanted[i], true, err);
 	for (i = 0; i < o->n_wanted && !rc; i++)
-		rc = want(rs, o->wanted[i], false, err);
+		rc = want(rs, o, o->wanted[i], false, err);
 	if (rc) {
 		recipes__free(rs);
 		return rc;

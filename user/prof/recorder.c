@@ -274,10 +274,11 @@ static int open_kernel(struct clika_recorder *r, struct clika_error *err)
 
 static int open_recipes(struct clika_recorder *r, struct clika_error *err)
 {
-	__cleanup_free char *dir = recipes__user_dir();
+	__cleanup_free char *dir = r->o.no_recipe_files ? NULL : recipes__user_dir();
 	struct recipes_opts o = { .automatic = !r->o.no_auto,
 				  .wanted = r->o.recipes,
 				  .n_wanted = r->o.n_recipes,
+				  .names_only = r->o.no_recipe_files,
 				  .user_dir = dir };
 
 	return recipes__open(&o, &r->log, &r->recipes, err);

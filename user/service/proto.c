@@ -87,10 +87,12 @@ void proto__put_new(struct buf *b, const struct proto_new *m)
 	buf__u32le(b, m->target);
 	buf__u32le(b, m->pid);
 	buf__u32le(b, m->flags);
+	buf__u32le(b, m->budget);
 	buf__u64le(b, m->ring_bytes);
 	buf__u64le(b, m->max_bytes);
 	proto__put_strings(b, (const char *const *)m->probes, m->n_probes);
 	proto__put_strings(b, (const char *const *)m->usdts, m->n_usdts);
+	proto__put_strings(b, (const char *const *)m->recipes, m->n_recipes);
 }
 
 int proto__get_new(struct cursor *c, struct proto_new *m)
@@ -99,10 +101,12 @@ int proto__get_new(struct cursor *c, struct proto_new *m)
 	m->target = cursor__u32le(c);
 	m->pid = cursor__u32le(c);
 	m->flags = cursor__u32le(c);
+	m->budget = cursor__u32le(c);
 	m->ring_bytes = cursor__u64le(c);
 	m->max_bytes = cursor__u64le(c);
 	m->probes = proto__get_strings(c, &m->n_probes);
 	m->usdts = proto__get_strings(c, &m->n_usdts);
+	m->recipes = proto__get_strings(c, &m->n_recipes);
 	if (!c->bad)
 		return 0;
 	proto_new__free(m);
@@ -113,8 +117,9 @@ void proto_new__free(struct proto_new *m)
 {
 	proto__free_strings(m->probes, m->n_probes);
 	proto__free_strings(m->usdts, m->n_usdts);
-	m->probes = m->usdts = NULL;
-	m->n_probes = m->n_usdts = 0;
+	proto__free_strings(m->recipes, m->n_recipes);
+	m->probes = m->usdts = m->recipes = NULL;
+	m->n_probes = m->n_usdts = m->n_recipes = 0;
 }
 
 void proto__put_stats(struct buf *b, const struct proto_stats *s)

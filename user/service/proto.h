@@ -4,7 +4,7 @@
  * a packet, each with its length in front. Requests are answered in order, one answer each. Both
  * sides treat the other's bytes as foreign: bounded, checked, never trusted.
  *
- * Protocol 1 is described in docs/service.md.
+ * Protocol 2 is described in docs/service.md. Both sides tell theirs with hello, and neither goes on with another one.
  */
 #ifndef CLIKA_USER_SERVICE_PROTO_H
 #define CLIKA_USER_SERVICE_PROTO_H
@@ -12,7 +12,7 @@
 #include "user/base/base.h"
 
 #define PROTO_MAGIC 0x50414b43u /* "CKAP" */
-#define PROTO_VERSION 1
+#define PROTO_VERSION 2
 #define PROTO_MAX_MESSAGE (64u << 10)
 #define PROTO_MAX_FDS 16
 #define PROTO_MAX_STRING 4096
@@ -52,11 +52,15 @@ struct proto_new {
 	uint32_t target; /* enum clika_client_target: self, pid or system */
 	uint32_t pid;
 	uint32_t flags; /* enum proto_new_flags */
+	uint32_t
+		budget; /* millionths of CPU time; 0 = the loader's default, PROTO_BUDGET_OFF = none */
 	uint64_t ring_bytes, max_bytes;
-	char **probes, **usdts;
-	size_t n_probes, n_usdts;
+	char **probes, **usdts, **recipes;
+	size_t n_probes, n_usdts, n_recipes;
 };
-enum proto_new_flags { NEW_CHILDREN = 1, NEW_REDACT = 2, NEW_FLIGHT = 4 };
+enum proto_new_flags { NEW_CHILDREN = 1, NEW_REDACT = 2, NEW_FLIGHT = 4, NEW_NO_AUTO = 8 };
+#define PROTO_BUDGET_OFF UINT32_MAX
+#define PROTO_BUDGET_MAX 10000000u
 
 struct proto_stats {
 	uint64_t elapsed_ns, records, spans, lost, filtered, unknown_at_most, file_bytes;

@@ -95,6 +95,12 @@ static int target_of(struct run *run, const struct proto_new *m, pid_t *pid, cha
 
 /* --- requests ---------------------------------------------------------------------------------------- */
 
+/* Started by a process for itself: it may name files, since it could read them as well. */
+static bool is_private(const struct run *run)
+{
+	return run->s->o->private_fd >= 0 && run->s->peer.uid == geteuid();
+}
+
 static int on_new(struct run *run, struct cursor *c)
 {
 	const struct clika_service_opts *so = run->s->o;
@@ -111,6 +117,11 @@ static int on_new(struct run *run, struct cursor *c)
 	if (proto__get_new(c, &m))
 		return refuse(run, -EBADMSG, "malformed request");
 	ret = target_of(run, &m, &pid, why, sizeof(why));
+	if (!ret && m.budget != PROTO_BUDGET_OFF && m.budget > PROTO_BUDGET_MAX) {
+		ret = -EINVAL;
+		snprintf(why, sizeof(why), "a budget is at most %u %% of CPU time",
+			 PROTO_BUDGET_MAX / 10000);
+	}
 	if (ret) {
 		proto_new__free(&m);
 		return refuse(run, ret, why);
@@ -130,6 +141,11 @@ static int on_new(struct run *run, struct cursor *c)
 	o.n_probes = m.n_probes;
 	o.usdts = (const char *const *)m.usdts;
 	o.n_usdts = m.n_usdts;
+	o.no_auto = m.flags & NEW_NO_AUTO;
+	o.recipes = (const char *const *)m.recipes;
+	o.n_recipes = m.n_recipes;
+	o.no_recipe_files = !is_private(run);
+	o.budget = m.budget == PROTO_BUDGET_OFF ? -1 : m.budget / 1e6;
 	o.no_capture = true;
 	o.on_behalf = run->s->peer.uid ? (int64_t)run->s->peer.uid : -1;
 	o.log = so->log;
@@ -142,6 +158,9 @@ static int on_new(struct run *run, struct cursor *c)
 		ret = -EPERM;
 		snprintf(err.msg, sizeof(err.msg), "process %d is not yours to profile", (int)pid);
 	}
+	/* To a client that code says that there is no loader. */
+	if (ret == -ENOENT)
+		ret = -EINVAL;
 	if (ret) {
 		clika_recorder__free(run->r, NULL, NULL);
 		run->r = NULL;
@@ -327,12 +346,19 @@ static int on_hello(struct run *run)
 static int handle(struct run *run)
 {
 	struct cursor c = cursor__over(run->m.payload, run->m.payload_len);
+	char why[120];
 
 	if (run->m.h.type == REQ_HELLO)
 		return on_hello(run);
-	if (!run->hello || run->m.h.version != PROTO_VERSION)
-		return refuse(run, -EPROTONOSUPPORT,
-			      "say hello first, in a version that both know");
+	if (run->m.h.version != PROTO_VERSION) {
+		snprintf(why, sizeof(why),
+			 "the loader speaks protocol %u, its caller %u: install the same version "
+			 "of both",
+			 PROTO_VERSION, run->m.h.version);
+		return refuse(run, -EPROTONOSUPPORT, why);
+	}
+	if (!run->hello)
+		return refuse(run, -EPROTONOSUPPORT, "say hello first");
 	switch (run->m.h.type) {
 	case REQ_NEW:
 		return on_new(run, &c);

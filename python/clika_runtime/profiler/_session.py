@@ -7,7 +7,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from .._core.profiler import CaptureScope, ProfilerError, Session
-from . import _empty
+from . import _empty, _recipes
 from ._files import Outputs
 from ._schedule import Schedule
 
@@ -39,7 +39,9 @@ class ProfileSession(Session):
 
     A new session attaches to nothing. The first capture attaches to the calling process, all its
     threads, through the loader service, or through a private loader when no service runs and this
-    process may load BPF programs itself.
+    process may load BPF programs itself. Runtimes that are known, PyTorch and ONNX Runtime among them, are
+    recorded without marks, operators inside the spans of whoever calls them: with_options() and the variable
+    CLIKA_PROF_NO_AUTO=1 turn that off.
 
     Captures may follow one another, nest, overlap and share a tag. A capture holds what ran while it was
     open, and what it caused: asynchronous work that was sent inside belongs to it although it runs after
@@ -60,7 +62,7 @@ class ProfileSession(Session):
         self._options: Dict[str, Any] = {
             "target": _SELF, "pid": 0, "argv": None, "via": 0, "socket": None, "loader": None,
             "children": False, "probes": (), "usdts": (), "redact": False, "ring_bytes": 0, "max_bytes": 0,
-            "flight_recorder": False, "timeout_ms": 0,
+            "flight_recorder": False, "timeout_ms": 0, "no_auto": None, "recipes": None, "budget": None,
         }
         self._configured = False
         self._saved: List[str] = []
@@ -79,6 +81,14 @@ class ProfileSession(Session):
             $CLIKA_PROF_LOADER, else where they are installed.
         probes, usdts (list of str): functions ("LIB-GLOB:FUNCTION-GLOB") and USDT markers
             ("PROVIDER:NAME") to record beside markers.
+        recipes (list of str): of runtimes without markers, beside those that apply by themselves: NAME,
+            NAME:all or NAME:GROUP, as `clika-bpf-prof recipes` lists them; with a private loader also
+            paths of files. Else those in $CLIKA_PROF_RECIPES, separated by commas.
+        no_auto (bool, False): leave out recipes that apply by themselves, such as PyTorch's. Else what
+            $CLIKA_PROF_NO_AUTO says, 1 or 0.
+        budget (float): share of CPU time that probes of recipes may cost, 0.05 for 5 %; beyond it the
+            least telling are taken off. "off" or math.inf keeps all, None is the loader's default, 0.1.
+            Else what $CLIKA_PROF_BUDGET says, 5% or off.
         redact (bool, False): leave out string arguments and command lines.
         max_bytes (int): of the recording; 0 = the loader's limit.
         ring_bytes (int): of each ring buffer; 0 = the loader's default.
@@ -154,6 +164,12 @@ class ProfileSession(Session):
                 if isinstance(value, (str, bytes)):
                     raise ValueError(f"{name} is a list of patterns")
                 o[name] = tuple(value)
+            elif name == "recipes":
+                o[name] = _recipes.names(value)
+            elif name == "no_auto":
+                o[name] = bool(value)
+            elif name == "budget":
+                o[name] = _recipes.budget(value)
             else:
                 raise TypeError(f"unknown option {name!r}")
         return self
@@ -313,8 +329,9 @@ class ProfileSession(Session):
 
     def _begin_now(self) -> None:
         if not self._configured:
+            options = _recipes.with_environment(self._options)
             self._configured = True
-            self._configure(self._options)
+            self._configure(options)
 
     def _attach(self) -> None:
         self._begin_now()
