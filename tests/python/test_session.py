@@ -12,7 +12,7 @@ import pytest
 
 from clika_runtime.profiler import (NotPermittedError, ProfileSession, ProfilerError, ProfilerWarning, counter,
                                     instant, is_recording, span)
-from conftest import counts, needs_root, python, until
+from conftest import SERVICE, counts, needs_root, python, until
 
 
 def work(name, n=1):
@@ -651,11 +651,96 @@ def test_only_numbers_of_processes_are_taken(bad):
 
 
 def test_options_are_checked():
-    for bad in ({"via": "pigeon"}, {"timeout": 0}, {"max_bytes": -1}, {"probes": "x"}):
+    for bad in ({"via": "pigeon"}, {"timeout": 0}, {"max_bytes": -1}, {"probes": "x"}, {"recipes": "pytorch"},
+                {"budget": 0}, {"budget": False}, {"budget": True}, {"budget": -0.1}, {"budget": 5}, {"budget": "5"},
+                {"budget": "none"}, {"budget": "0%"}, {"budget": "101%"}, {"budget": float("nan")}):
         with pytest.raises(ValueError):
             ProfileSession.with_options(**bad)
     with pytest.raises(TypeError, match="unknown option"):
         ProfileSession.with_options(colour="red")
+
+
+@pytest.mark.parametrize("options,given", [
+    ({}, (False, (), 0.0)),
+    ({"no_auto": True, "recipes": ["a", "b:all"], "budget": 0.05}, (True, ("a", "b:all"), 0.05)),
+    ({"budget": "off", "recipes": []}, (False, (), -1.0)),
+    ({"budget": float("inf"), "recipes": None}, (False, (), -1.0)),
+    ({"budget": "5%"}, (False, (), 0.05)),
+    ({"budget": None, "no_auto": False}, (False, (), 0.0)),
+])
+def test_recipes_and_budget_by_keyword(monkeypatch, options, given):
+    for name in ("NO_AUTO", "RECIPES", "BUDGET"):
+        monkeypatch.delenv(f"CLIKA_PROF_{name}", raising=False)
+    assert told_of_recipes(ProfileSession.with_options(**options)) == given
+
+
+def test_environment_says_what_no_keyword_says(monkeypatch):
+    monkeypatch.setenv("CLIKA_PROF_NO_AUTO", "1")
+    monkeypatch.setenv("CLIKA_PROF_RECIPES", "pytorch, cuda:all,")
+    monkeypatch.setenv("CLIKA_PROF_BUDGET", "2.5%")
+    assert told_of_recipes(ProfileSession()) == (True, ("pytorch", "cuda:all"), 0.025)
+    assert told_of_recipes(ProfileSession.for_process(1)) == (True, ("pytorch", "cuda:all"), 0.025)
+    s = ProfileSession.with_options(no_auto=False, recipes=[], budget="off")
+    assert told_of_recipes(s) == (False, (), -1.0)
+    monkeypatch.setenv("CLIKA_PROF_NO_AUTO", "0")
+    monkeypatch.setenv("CLIKA_PROF_RECIPES", "")
+    monkeypatch.setenv("CLIKA_PROF_BUDGET", "off")
+    assert told_of_recipes(ProfileSession()) == (False, (), -1.0)
+
+
+def told_of_recipes(session):
+    """What a session hands to the loader when it begins."""
+    from clika_runtime.profiler import _recipes
+
+    o = _recipes.with_environment(session._options)
+    return o["no_auto"], o["recipes"], o["budget"]
+
+
+@pytest.mark.parametrize("name,bad", [("NO_AUTO", "yes"), ("BUDGET", "0.05"), ("BUDGET", "much")])
+def test_environment_that_makes_no_sense_is_named(monkeypatch, session, name, bad):
+    monkeypatch.setenv(f"CLIKA_PROF_{name}", bad)
+    with pytest.raises(ProfilerError, match=f"CLIKA_PROF_{name}: .*{bad}"):
+        session.start_capture()
+    monkeypatch.delenv(f"CLIKA_PROF_{name}")
+    with session.start_capture():
+        work("x", 3)
+    assert counts(session) == {"x": 3}
+
+
+@pytest.mark.parametrize("name,why", [
+    ("nothing-like-it", "there is no recipe 'nothing-like-it' .*onnxruntime.*pytorch"),
+    ("pytorhc", "did you mean 'pytorch'"), ("pytorch:nothing-like-it", "has no group 'nothing-like-it'.*trivial")])
+def test_unknown_recipe_is_told_with_those_that_there_are(name, why):
+    with ProfileSession.with_options(recipes=["pytorch", name]) as s:
+        with pytest.raises(ProfilerError, match=why) as e:
+            s.start_capture()
+        assert type(e.value) is ProfilerError and not s.started
+
+
+def test_more_recipes_than_a_request_holds_are_refused():
+    with ProfileSession.with_options(recipes=["pytorch"] * 65) as s:
+        with pytest.raises(ProfilerError, match="at most 64"):
+            s.start_capture()
+
+
+RECIPE = """{
+  "recipe": 1, "name": "of-a-test", "libraries": [ { "id": "libc", "file": "libc.so.6" } ],
+  "functions": [ { "match": "getpriority", "name": "asked for priority" } ]
+}"""
+
+
+def test_file_is_a_recipe_for_a_private_loader_alone(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(RECIPE)
+    with ProfileSession.with_options(recipes=[path]) as s:
+        if SERVICE:
+            with pytest.raises(NotPermittedError, match="no file is opened for you here"):
+                s.start_capture()
+            return
+        with s.start_capture():
+            for _ in range(4):
+                os.getpriority(os.PRIO_PROCESS, 0)
+        assert counts(s)["asked for priority"] == 4
 
 
 # ---- notebooks -----------------------------------------------------------------------------------------------------------------

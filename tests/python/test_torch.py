@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch, as it comes: layers and operators, counted like torch.profiler counts them."""
 import collections
+import ctypes
 import json
 import threading
+import time
 import warnings
 
 import pytest
 
 from clika_runtime.profiler import ProfileSession, instrument, span
-from conftest import counts, events
+from conftest import counts, events, until
 
 try:
     with warnings.catch_warnings():
@@ -103,6 +105,92 @@ def test_counts_of_operators_equal_torch_profilers(net):
         merged[key.removeprefix("aten::")] += n
     for name in ("linear", "addmm", "relu", "conv2d", "convolution", "clamp_min", "t"):
         assert ours[name] == merged[name], (name, ours, merged)
+
+
+def operators(session):
+    """Names of the operators, with the spans that each lies in, of the same thread."""
+    open_at, inside = {}, []
+    for e in sorted(events(session, "X"), key=lambda e: (e["ts"], -e["dur"])):
+        stack = open_at.setdefault((e["pid"], e["tid"]), [])
+        while stack and stack[-1]["ts"] + stack[-1]["dur"] <= e["ts"]:
+            stack.pop()
+        if e["name"].startswith("aten::"):
+            inside.append((e["name"], [s["name"] for s in stack]))
+        stack.append(e)
+    return inside
+
+
+def test_operators_lie_in_the_spans_of_whoever_calls_them(session, net):
+    with torch.no_grad(), session.start_capture():
+        for _ in range(5):
+            with span("request"):
+                net(X)
+    seen = operators(session)
+    assert collections.Counter(name for name, _ in seen)["aten::linear"] == 10
+    assert all(spans[0] == "request" for _, spans in seen), seen
+    assert ("aten::addmm", ["request", "aten::linear"]) in seen
+
+
+def test_operators_are_counted_like_torch_profiler_counts_them(net):
+    def run():
+        for _ in range(200):
+            net(X)
+
+    with torch.no_grad(), ProfileSession.with_options(budget="off") as s:
+        run()
+        theirs = profiled(run)
+        with s.start_capture():
+            run()
+        ours = {name: n for name, n in counts(s).items() if name.startswith("aten::")}
+        assert not any(w["code"].startswith("budget") for w in s.report()["warnings"])
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("how", ["keyword", "environment"])
+def test_operators_are_left_out_on_request(net, monkeypatch, how):
+    if how == "environment":
+        monkeypatch.setenv("CLIKA_PROF_NO_AUTO", "1")
+    with torch.no_grad(), ProfileSession() if how == "environment" else ProfileSession.with_options(no_auto=True) as s:
+        with s.start_capture(), span("request"):
+            net(X)
+        assert counts(s) == {"request": 1}
+
+
+def test_named_recipe_is_the_only_one(net):
+    with torch.no_grad(), ProfileSession.with_options(no_auto=True, recipes=["pytorch"]) as s:
+        with s.start_capture():
+            net(X)
+        seen = counts(s)
+    assert seen["aten::linear"] == 2 and not any(name.startswith("omp ") for name in seen)
+
+
+def test_small_budget_takes_operators_off_and_says_so(net):
+    """What is left is what was marked; and the report says what is missing."""
+    def warned():
+        return [w for w in s.report()["warnings"] if w["code"] == "budget"]
+
+    with torch.no_grad(), ProfileSession.with_options(budget=0.0001) as s:
+        with s.start_capture():
+            end = time.monotonic() + 60
+            while not warned() and time.monotonic() < end:
+                for _ in range(100):
+                    net(X)
+            with span("marked"):
+                net(X)
+        assert warned() and counts(s)["marked"] == 1
+
+
+def test_probes_are_gone_when_the_session_is_closed(net):
+    with open("/proc/self/maps") as maps:
+        library = ctypes.CDLL(next(line.split()[-1] for line in maps if "/libtorch_cpu" in line))
+    entry = ctypes.cast(library._ZN2at4_ops4relu4callERKNS_6TensorE, ctypes.c_void_p)
+    code = ctypes.string_at(entry, 16)
+    with torch.no_grad(), ProfileSession() as s:
+        assert ctypes.string_at(entry, 16) == code
+        with s.start_capture():
+            net(X)
+        assert ctypes.string_at(entry, 16) != code  # they stay between captures
+    until(lambda: ctypes.string_at(entry, 16) == code, "the code to be as it was")
 
 
 def test_exceptions_again_and_again_leave_room_for_spans(session, net):
