@@ -602,7 +602,9 @@ def test_another_process_of_the_same_user():
 def test_command_is_recorded_from_its_beginning_to_its_end():
     import sys as _sys
 
-    child = "from clika_runtime.profiler import span\nfor _ in range(7):\n with span('child'): pass\nraise SystemExit(3)"
+    # Held until it is recorded is the program; the library that carries the markers is mapped later, and seen soon after.
+    child = ("from clika_runtime.profiler import is_recording, span\nwhile not is_recording(): pass\n"
+             "for _ in range(7):\n with span('child'): pass\nraise SystemExit(3)")
     with ProfileSession.for_command([_sys.executable, "-c", child]) as s:
         with s.start_capture():
             assert os.waitstatus_to_exitcode(s.wait(30)) == 3
