@@ -98,7 +98,7 @@ void recorder__account(struct clika_recorder *r, bool final)
 	struct wire_stats st;
 	struct count_info c = { 0 };
 	uint64_t unknown;
-	char text[200];
+	char text[300];
 
 	if (attacher__stats(r->attacher, &st, cpu_losses, r))
 		return;
@@ -126,8 +126,9 @@ void recorder__account(struct clika_recorder *r, bool final)
 	}
 	if (st.map_full) {
 		snprintf(text, sizeof(text),
-			 "a BPF map was full %llu times (targets or buffers): processes "
-			 "beyond it are not recorded or not drained when they are killed",
+			 "a BPF map was full %llu times (targets, buffers, calls or blocks of "
+			 "memory): processes beyond it are not recorded or not drained when they "
+			 "are killed, and frees of some blocks are missing",
 			 (unsigned long long)st.map_full);
 		writer__warning(r->w, "map-full", text);
 	}
