@@ -112,10 +112,13 @@ static int func__room(struct func_plan *pl)
 	}
 	if (attacher__has_multi(f->o.attacher) || f->n_funcs < f->o.max_single_funcs)
 		return 0;
-	files__warn(f, "too-many-functions",
-		    "this kernel takes probes off one by one (about 0.1 s each): only the first %u "
-		    "functions are probed",
-		    f->o.max_single_funcs);
+	if (!f->full_told)
+		files__warn(f, "too-many-functions",
+			    "this kernel takes probes off one by one (about 0.1 s each): only the "
+			    "first %u functions are probed; --probe, and --recipe with --no-auto, "
+			    "name those that matter",
+			    f->o.max_single_funcs);
+	f->full_told = true;
 	return 1;
 }
 

@@ -23,8 +23,9 @@ struct files {
 	struct map64 *fetch_sets; /* hash of a set -> its number */
 	uint32_t n_fetch_sets;
 	unsigned n_switches;
-	pid_t pid;    /* that maps the file in hand; 0 = not known */
-	bool settled; /* and has come so far that its libraries are relocated */
+	pid_t pid;      /* that maps the file in hand; 0 = not known */
+	bool settled;   /* and has come so far that its libraries are relocated */
+	bool full_told; /* that there are more functions than the kernel should be given */
 	size_t n_sites;
 };
 
