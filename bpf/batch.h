@@ -30,12 +30,12 @@ struct batch_large {
 	__u8 data[WIRE_HALF];
 };
 
-static __always_inline void batch__fill(struct wire_batch *b, struct task_struct *task,
+static __always_inline void batch__fill(struct wire_batch *b, struct task_struct *task, __u64 start,
 					const struct target_buffer *tb, __u64 addr, __u64 from,
 					__u32 len, __u32 file, __u8 flags, __u64 records)
 {
 	hdr__fill(&b->hdr, sizeof(*b) + len, W_BATCH, flags, bpf_ktime_get_boot_ns());
-	task__fill(&b->task, task);
+	task__fill(&b->task, task, start);
 	b->buffer = addr;
 	b->born = tb->born;
 	b->object = tb->object;
@@ -52,12 +52,11 @@ static __always_inline void batch__fill(struct wire_batch *b, struct task_struct
  * Copies [from, to) of the buffer at @addr into the ring. Everything in @tb comes from the target:
  * lengths and counts are clamped to what a half can hold, the loader checks the rest.
  */
-static __always_inline int batch__take(struct task_struct *task, __u64 addr,
+static __always_inline int batch__take(struct task_struct *task, __u64 start, __u64 addr,
 				       const struct target_buffer *tb, __u64 from, __u64 to,
 				       __u32 file, __u8 flags)
 {
 	struct wire_stats *st = stats__mine();
-	__u64 start = task->group_leader->start_boottime;
 	__u64 records = tb->count - tb->flushed_count;
 	__u64 src = addr + tb->data_offset + from % (2 * WIRE_HALF);
 	__u64 len = to - from;
@@ -82,7 +81,7 @@ static __always_inline int batch__take(struct task_struct *task, __u64 addr,
 
 		if (!s)
 			goto lost;
-		batch__fill(&s->b, task, tb, addr, from, len, file, flags, records);
+		batch__fill(&s->b, task, start, tb, addr, from, len, file, flags, records);
 		err = bpf_probe_read_user(s->data, len, (void *)src);
 		if (err) {
 			bpf_ringbuf_discard(s, BPF_RB_NO_WAKEUP);
@@ -95,7 +94,7 @@ static __always_inline int batch__take(struct task_struct *task, __u64 addr,
 
 		if (!l)
 			goto lost;
-		batch__fill(&l->b, task, tb, addr, from, len, file, flags, records);
+		batch__fill(&l->b, task, start, tb, addr, from, len, file, flags, records);
 		err = bpf_probe_read_user(l->data, len, (void *)src);
 		if (err) {
 			bpf_ringbuf_discard(l, BPF_RB_NO_WAKEUP);
@@ -112,7 +111,7 @@ lost:
 }
 
 /* A buffer has been made: remembered so that the exit hook finds it. */
-static __always_inline void batch__register(struct task_struct *task, __u64 addr,
+static __always_inline void batch__register(struct task_struct *task, __u64 start, __u64 addr,
 					    const struct target_buffer *tb, __u32 file)
 {
 	struct wire_buffer_key key = { .tid = task->pid };
@@ -144,7 +143,7 @@ static __always_inline void batch__register(struct task_struct *task, __u64 addr
 		return;
 	}
 	hdr__fill(&r->hdr, sizeof(*r), W_REGISTER, 0, bpf_ktime_get_boot_ns());
-	task__fill(&r->task, task);
+	task__fill(&r->task, task, start);
 	r->buffer = addr;
 	r->born = tb->born;
 	r->object = tb->object;
@@ -171,16 +170,17 @@ static __always_inline void batch__forget(struct task_struct *task, __u64 addr)
 static __always_inline int batch__hit(__u64 addr, __u64 from, __u64 to, __u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 start = admit(task);
 	struct target_buffer tb;
 	struct wire_stats *st;
 
-	if (!admit(task))
+	if (!start)
 		return 0;
 	if (bpf_probe_read_user(&tb, sizeof(tb), (void *)addr) || tb.magic != BUFFER_MAGIC) {
 		st = stats__mine();
 		if (st)
 			stats__add(&st->emitted, 1);
-		loss__count(task->tgid, task->group_leader->start_boottime, 0, WL_BAD_RECORD, 1);
+		loss__count(task->tgid, start, 0, WL_BAD_RECORD, 1);
 		return 0;
 	}
 	if (from == to && tb.dead == DEAD_ENDING) {
@@ -188,15 +188,16 @@ static __always_inline int batch__hit(__u64 addr, __u64 from, __u64 to, __u64 co
 		return 0;
 	}
 	if (from == to) {
-		batch__register(task, addr, &tb, cookie);
+		batch__register(task, start, addr, &tb, cookie);
 		return 0;
 	}
-	batch__take(task, addr, &tb, from, to, cookie, 0);
+	batch__take(task, start, addr, &tb, from, to, cookie, 0);
 	return 0;
 }
 
 /* Spans that are open when their thread ends have no record yet, only their place on the stack. */
-static __always_inline void batch__tell_open(struct task_struct *task, const struct wire_buffer *b,
+static __always_inline void batch__tell_open(struct task_struct *task, __u64 start,
+					     const struct wire_buffer *b,
 					     const struct target_buffer *tb)
 {
 	struct wire_stats *st = stats__mine();
@@ -211,7 +212,7 @@ static __always_inline void batch__tell_open(struct task_struct *task, const str
 		return;
 	}
 	hdr__fill(&o->hdr, sizeof(*o), W_OPEN, 0, bpf_ktime_get_boot_ns());
-	task__fill(&o->task, task);
+	task__fill(&o->task, task, start);
 	o->buffer = b->addr;
 	o->born = tb->born;
 	o->object = tb->object;
@@ -229,7 +230,8 @@ static __always_inline void batch__tell_open(struct task_struct *task, const str
  * buffers is taken now. Several hooks may come here for one thread; what is seen twice is
  * recognised by its position in the stream. A half at a time: [flushed, head) can cross one.
  */
-static __always_inline void batch__drain(struct task_struct *task, bool forget, bool last)
+static __always_inline void batch__drain(struct task_struct *task, __u64 start, bool forget,
+					 bool last)
 {
 	struct wire_buffer_key key = { .tid = task->pid };
 	struct target_buffer tb;
@@ -264,11 +266,11 @@ static __always_inline void batch__drain(struct task_struct *task, bool forget, 
 		mid = (tb.flushed / WIRE_HALF + 1) * WIRE_HALF;
 		if (tb.head > mid)
 			tb.head = mid;
-		batch__take(task, b->addr, &tb, tb.flushed, tb.head, b->file, WF_DRAINED);
+		batch__take(task, start, b->addr, &tb, tb.flushed, tb.head, b->file, WF_DRAINED);
 	open:
 		/* After the batch, which may hold the begins of some of them. */
 		if (tb.depth && last)
-			batch__tell_open(task, b, &tb);
+			batch__tell_open(task, start, b, &tb);
 	next:
 		if (forget)
 			bpf_map_delete_elem(&buffers, &key);

@@ -76,11 +76,12 @@ static __always_inline int switch__flags(__u64 cookie)
 	return state & SWITCH_BOTH ? flags | WF_AGAIN : -1;
 }
 
-static __always_inline void call__fill(struct wire_call *c, struct task_struct *task, __u16 size,
-				       __u8 kind, __u8 flags, __u64 ts, __u64 sp, __u64 cookie)
+static __always_inline void call__fill(struct wire_call *c, struct task_struct *task, __u64 start,
+				       __u16 size, __u8 kind, __u8 flags, __u64 ts, __u64 sp,
+				       __u64 cookie)
 {
 	hdr__fill(&c->hdr, size, kind, flags | (cookie & COOKIE_TAIL ? WF_TAIL : 0), ts);
-	task__fill(&c->task, task);
+	task__fill(&c->task, task, start);
 	c->sp = sp;
 	c->func = (__u32)cookie;
 	c->pad = 0;
@@ -315,8 +316,8 @@ static __always_inline void call__remember(struct task_struct *task, __u64 addr)
 }
 
 static __always_inline int call__rich(const struct wire_fetch_set *s, struct task_struct *task,
-				      struct call_bases *b, __u64 ts, __u64 cookie, __u8 flags,
-				      void *ring)
+				      __u64 start, struct call_bases *b, __u64 ts, __u64 cookie,
+				      __u8 flags, void *ring)
 {
 	__u8 kind = cookie & COOKIE_RETURN ? W_RETURN_DATA : W_CALL_DATA;
 	__u64 sp = b->at[FETCH_BASE_SP];
@@ -334,7 +335,7 @@ static __always_inline int call__rich(const struct wire_fetch_set *s, struct tas
 
 		if (!c)
 			goto lost;
-		call__fill(&c->d.call, task, sizeof(*c), kind, flags, ts, sp, cookie);
+		call__fill(&c->d.call, task, start, sizeof(*c), kind, flags, ts, sp, cookie);
 		call__fetch(&c->d, c->text, WIRE_FETCH_TEXTS, s, b);
 		ring__submit(ring, c);
 	} else if (s->texts) {
@@ -342,7 +343,7 @@ static __always_inline int call__rich(const struct wire_fetch_set *s, struct tas
 
 		if (!c)
 			goto lost;
-		call__fill(&c->d.call, task, sizeof(*c), kind, flags, ts, sp, cookie);
+		call__fill(&c->d.call, task, start, sizeof(*c), kind, flags, ts, sp, cookie);
 		call__fetch(&c->d, c->text, 2, s, b);
 		ring__submit(ring, c);
 	} else {
@@ -350,26 +351,27 @@ static __always_inline int call__rich(const struct wire_fetch_set *s, struct tas
 
 		if (!c)
 			goto lost;
-		call__fill(&c->d.call, task, sizeof(*c), kind, flags, ts, sp, cookie);
+		call__fill(&c->d.call, task, start, sizeof(*c), kind, flags, ts, sp, cookie);
 		call__fetch(&c->d, NULL, 0, s, b);
 		ring__submit(ring, c);
 	}
 	return 0;
 lost:
-	loss__single(task, (__u32)cookie + 1, WL_RING_FULL | 0x100);
+	loss__single(task, start, (__u32)cookie + 1, WL_RING_FULL | 0x100);
 	return 0;
 }
 
 static __always_inline int call__hit(struct call_bases *b, __u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 ts = bpf_ktime_get_boot_ns();
+	__u64 ts = bpf_ktime_get_boot_ns(), start;
 	__u32 set = cookie >> COOKIE_FETCH_AT;
 	int flags = switch__flags(cookie);
 	struct wire_call *c;
 	void *ring;
 
-	if (flags < 0 || !admit(task))
+	start = flags < 0 ? 0 : admit(task);
+	if (!start)
 		return 0;
 	ring = ring__mine();
 	if (!ring)
@@ -389,15 +391,15 @@ static __always_inline int call__hit(struct call_bases *b, __u64 cookie)
 			return 0;
 		/* What a function returns is not known where it jumps into another. */
 		if (s->n && !(cookie & COOKIE_TAIL))
-			return call__rich(s, task, b, ts, cookie, flags, ring);
+			return call__rich(s, task, start, b, ts, cookie, flags, ring);
 	}
 	c = bpf_ringbuf_reserve(ring, sizeof(*c), 0);
 	if (!c) {
-		loss__single(task, (__u32)cookie + 1, WL_RING_FULL | 0x100);
+		loss__single(task, start, (__u32)cookie + 1, WL_RING_FULL | 0x100);
 		return 0;
 	}
-	call__fill(c, task, sizeof(*c), cookie & COOKIE_RETURN ? W_RETURN : W_CALL, flags, ts,
-		   b->at[FETCH_BASE_SP], cookie);
+	call__fill(c, task, start, sizeof(*c), cookie & COOKIE_RETURN ? W_RETURN : W_CALL, flags,
+		   ts, b->at[FETCH_BASE_SP], cookie);
 	ring__submit(ring, c);
 	return 0;
 }

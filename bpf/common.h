@@ -112,11 +112,21 @@ static __always_inline void stats__add(__u64 *counter, __u64 n)
 	__sync_fetch_and_add(counter, n);
 }
 
-static __always_inline void task__fill(struct wire_task *t, struct task_struct *task)
+/*
+ * When the process began. Through the helper, and known to those that need it often: for each pointer that is followed
+ * directly the verifier looks through all types of the kernel by their names, a millisecond each, on every path.
+ */
+static __always_inline __u64 task__start(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, group_leader, start_boottime);
+}
+
+/* @start: task__start() */
+static __always_inline void task__fill(struct wire_task *t, struct task_struct *task, __u64 start)
 {
 	t->tgid = task->tgid;
 	t->tid = task->pid;
-	t->start = task->group_leader->start_boottime;
+	t->start = start;
 	t->tstart = task->start_boottime;
 	t->exec_gen = (__u32)task->self_exec_id;
 	t->pad = 0;
@@ -154,7 +164,8 @@ static __noinline int loss__count(__u32 tgid, __u64 start, __u32 probe, __u32 ca
 
 /* A record of one hit that found no room. Those that did are counted where they are read: a counter
  * here would be a good part of a hit's cost. */
-static __always_inline void loss__single(struct task_struct *task, __u32 probe, __u32 cause_call)
+static __always_inline void loss__single(struct task_struct *task, __u64 start, __u32 probe,
+					 __u32 cause_call)
 {
 	struct wire_stats *st = stats__mine();
 
@@ -163,7 +174,7 @@ static __always_inline void loss__single(struct task_struct *task, __u32 probe, 
 		return;
 	if (st)
 		stats__add(&st->emitted, 1);
-	loss__count(task->tgid, task->group_leader->start_boottime, probe, cause_call, 1);
+	loss__count(task->tgid, start, probe, cause_call, 1);
 }
 
 static __always_inline void *ring__mine(void)
@@ -209,6 +220,7 @@ static __always_inline bool comm__matches(const char *comm)
 /* The filters, asked once a process image. */
 static __always_inline bool process__wanted(struct task_struct *task)
 {
+	struct task_struct *leader;
 	char comm[16];
 
 	if (cfg_has_uid && (__u32)bpf_get_current_uid_gid() != cfg_uid)
@@ -217,7 +229,8 @@ static __always_inline bool process__wanted(struct task_struct *task)
 		return false;
 	if (cfg_comm_len) {
 		/* The leader names the process; threads may carry names of their own. */
-		bpf_probe_read_kernel(comm, sizeof(comm), &task->group_leader->comm);
+		leader = BPF_CORE_READ(task, group_leader);
+		bpf_probe_read_kernel(comm, sizeof(comm), &leader->comm);
 		if (!comm__matches(comm))
 			return false;
 	}
@@ -249,6 +262,7 @@ static __always_inline bool process__tell(struct task_struct *task, __u8 kind, b
 	void *ring = ring__mine();
 	struct wire_stats *st = stats__mine();
 	struct wire_process *p;
+	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
 	unsigned long start, end;
 	__u64 len = 0;
 
@@ -260,15 +274,15 @@ static __always_inline bool process__tell(struct task_struct *task, __u8 kind, b
 		return false;
 	}
 	hdr__fill(&p->hdr, sizeof(*p), kind, 0, bpf_ktime_get_boot_ns());
-	task__fill(&p->task, task);
-	p->ptgid = BPF_CORE_READ(task, group_leader, real_parent, tgid);
+	task__fill(&p->task, task, BPF_CORE_READ(leader, start_boottime));
+	p->ptgid = BPF_CORE_READ(leader, real_parent, tgid);
 	p->uid = BPF_CORE_READ(task, real_cred, uid.val);
-	p->ns_pid = task__nr(task->group_leader, -1);
-	p->lpid = task__nr(task->group_leader, loader_level);
+	p->ns_pid = task__nr(leader, -1);
+	p->lpid = task__nr(leader, loader_level);
 	start = BPF_CORE_READ(task, mm, arg_start);
 	p->args_at = (__u32)start;
 	p->cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
-	bpf_probe_read_kernel(p->comm, sizeof(p->comm), &task->group_leader->comm);
+	bpf_probe_read_kernel(p->comm, sizeof(p->comm), &leader->comm);
 	p->args[0] = 0;
 	if (self) {
 		end = BPF_CORE_READ(task, mm, arg_end);
@@ -286,9 +300,9 @@ static __always_inline bool process__tell(struct task_struct *task, __u8 kind, b
 /*
  * Whose records are taken: the one filter, asked before any ring space. One map lookup for a
  * process that is known. Children of targets are put into the map when they are forked; with
- * cfg_system an unknown process is looked at once and remembered either way.
+ * cfg_system an unknown process is looked at once and remembered either way. Returns task__start(), or 0: not taken.
  */
-static __always_inline bool admit(struct task_struct *task)
+static __always_inline __u64 admit(struct task_struct *task)
 {
 	__u32 tgid = task->tgid, zero = 0;
 	__u64 start = task->group_leader->start_boottime;
@@ -298,14 +312,14 @@ static __always_inline bool admit(struct task_struct *task)
 	struct wire_stats *st;
 
 	if (stopped)
-		return false;
+		return 0;
 	/* Written under preemption it may be a mixture of two, which is neither of them. */
 	if (last && last->tgid == tgid && last->start == start && last->gen == gen)
-		return true;
+		return start;
 	t = bpf_map_lookup_elem(&targets, &tgid);
 	if (t && t->start == start) {
 		if (!t->taken)
-			return false;
+			return 0;
 		if (t->told != gen + 1 && process__tell(task, W_PROCESS, true))
 			t->told = gen + 1;
 		if (last && t->told == gen + 1) {
@@ -314,10 +328,10 @@ static __always_inline bool admit(struct task_struct *task)
 			last->gen = gen;
 			last->tgid = tgid;
 		}
-		return true;
+		return start;
 	}
 	if (!cfg_system || tgid == loader_tgid)
-		return false;
+		return 0;
 	fresh.start = start;
 	fresh.taken = process__wanted(task);
 	if (fresh.taken && process__tell(task, W_PROCESS, true))
@@ -327,7 +341,7 @@ static __always_inline bool admit(struct task_struct *task)
 		if (st)
 			stats__add(&st->map_full, 1);
 	}
-	return fresh.taken;
+	return fresh.taken ? start : 0;
 }
 
 #endif

@@ -80,13 +80,13 @@ struct hit_regs {
 	const void *all; /* struct pt_regs */
 };
 
-static __always_inline void hit__head(struct wire_hit *h, struct task_struct *task, __u64 ts,
-				      __u32 site, const struct wire_site *s,
+static __always_inline void hit__head(struct wire_hit *h, struct task_struct *task, __u64 start,
+				      __u64 ts, __u32 site, const struct wire_site *s,
 				      const struct hit_regs *regs)
 {
 	int i;
 
-	task__fill(&h->task, task);
+	task__fill(&h->task, task, start);
 	h->site = site;
 	h->n_vals = s->n_specs;
 	h->n_texts = 0;
@@ -157,13 +157,14 @@ static __always_inline int hit__full(struct wire_hit_full *f, const struct wire_
 static __always_inline int hit__marker(const struct hit_regs *regs, __u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 ts = bpf_ktime_get_boot_ns();
+	__u64 ts = bpf_ktime_get_boot_ns(), start;
 	__u32 site = (__u32)cookie, n;
 	struct wire_site *s;
 	void *ring;
 	int fault = 0;
 
-	if (!admit(task))
+	start = admit(task);
+	if (!start)
 		return 0;
 	s = bpf_map_lookup_elem(&sites, &site);
 	ring = ring__mine();
@@ -178,7 +179,7 @@ static __always_inline int hit__marker(const struct hit_regs *regs, __u64 cookie
 
 		if (!f)
 			goto lost;
-		hit__head(&f->hit, task, ts, site, s, regs);
+		hit__head(&f->hit, task, start, ts, site, s, regs);
 		fault = hit__full(f, s);
 		hdr__fill(&f->hit.hdr, sizeof(*f), W_HIT, fault ? WF_FAULT : 0, ts);
 		ring__submit(ring, f);
@@ -187,7 +188,7 @@ static __always_inline int hit__marker(const struct hit_regs *regs, __u64 cookie
 
 		if (!o)
 			goto lost;
-		hit__head(&o->hit, task, ts, site, s, regs);
+		hit__head(&o->hit, task, start, ts, site, s, regs);
 		fault = text__read(o->text, o->hit.vals[s->str_at[0] & 15]);
 		o->hit.n_texts = 1;
 		hdr__fill(&o->hit.hdr, sizeof(*o), W_HIT, fault ? WF_FAULT : 0, ts);
@@ -197,7 +198,7 @@ static __always_inline int hit__marker(const struct hit_regs *regs, __u64 cookie
 
 		if (!o)
 			goto lost;
-		hit__head(&o->hit, task, ts, site, s, regs);
+		hit__head(&o->hit, task, start, ts, site, s, regs);
 		/* The mask keeps older verifiers content; an index is below the number of values. */
 		fault = text__read(o->text[0], o->hit.vals[s->str_at[0] & 15]);
 		/* Lines of the ring that nobody needs are not touched. */
@@ -213,13 +214,13 @@ static __always_inline int hit__marker(const struct hit_regs *regs, __u64 cookie
 
 		if (!h)
 			goto lost;
-		hit__head(h, task, ts, site, s, regs);
+		hit__head(h, task, start, ts, site, s, regs);
 		hdr__fill(&h->hdr, sizeof(*h), W_HIT, 0, ts);
 		ring__submit(ring, h);
 	}
 	return 0;
 lost:
-	loss__single(task, site + 1, WL_RING_FULL);
+	loss__single(task, start, site + 1, WL_RING_FULL);
 	return 0;
 }
 

@@ -9,7 +9,7 @@ static __always_inline struct wire_target *target__of(struct task_struct *task)
 	__u32 tgid = task->tgid;
 	struct wire_target *t = bpf_map_lookup_elem(&targets, &tgid);
 
-	if (stopped || !t || !t->taken || t->start != task->group_leader->start_boottime)
+	if (stopped || !t || !t->taken || t->start != task__start(task))
 		return 0;
 	return t;
 }
@@ -41,7 +41,7 @@ SEC("tp_btf/sched_prepare_exec")
 int BPF_PROG(life_prepare_exec, struct task_struct *task)
 {
 	if (target__of(task))
-		batch__drain(task, false, false);
+		batch__drain(task, task__start(task), false, false);
 	return 0;
 }
 
@@ -60,7 +60,7 @@ static __always_inline void life__tell(struct task_struct *task, __u8 kind, __u8
 		return;
 	}
 	hdr__fill(&e->hdr, sizeof(*e), kind, flags, bpf_ktime_get_boot_ns());
-	task__fill(&e->task, task);
+	task__fill(&e->task, task, task__start(task));
 	e->code = code;
 	e->pad = 0;
 	bpf_probe_read_kernel_str(e->comm, sizeof(e->comm), comm);
@@ -119,7 +119,7 @@ int BPF_PROG(life_exit, struct task_struct *task)
 			bpf_map_delete_elem(&targets, &tgid);
 		return 0;
 	}
-	batch__drain(task, true, true);
+	batch__drain(task, task__start(task), true, true);
 	life__tell(task, W_EXIT, last ? WF_LAST : 0,
 		   last ? BPF_CORE_READ(task, signal, group_exit_code)
 				   ?: BPF_CORE_READ(task, exit_code)
@@ -137,7 +137,7 @@ int BPF_PROG(life_signal, int sig)
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (sig == 9 && target__of(task))
-		batch__drain(task, false, true);
+		batch__drain(task, task__start(task), false, true);
 	return 0;
 }
 
@@ -159,7 +159,7 @@ int tasks(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	task__fill(&info.task, task);
+	task__fill(&info.task, task, task__start(task));
 	info.reader = bpf_get_current_pid_tgid() >> 32;
 	info.level = BPF_CORE_READ(task, thread_pid, level);
 	info.ptgid = BPF_CORE_READ(task, group_leader, real_parent, tgid);
