@@ -398,6 +398,37 @@ static void drops_what_is_told_again(void **state)
 	close_bench(&b);
 }
 
+/* Its probes were taken off while it ran: what is called later is not inside of it. */
+static void closes_a_call_whose_end_will_not_be_told(void **state)
+{
+	struct func_probe *off;
+	struct seen s[16];
+	struct bench b;
+
+	(void)state;
+	open_bench(&b);
+	off = &b.d.files->funcs[DECODE];
+	call(&b, DECODE, 0x7000, 10 * MS, 2, 0xc0, 1);
+	off->off = true;
+	off->off_ts = 20 * MS;
+	/* From before, though it is read after. */
+	call(&b, OP, 0x6000, 15 * MS, 0, 0, 0);
+	back(&b, OP, 0x6000, 16 * MS, 0, 0);
+	call(&b, OP, 0x6000, 30 * MS, 0, 0, 0);
+	back(&b, OP, 0x6000, 31 * MS, 0, 0);
+	call(&b, OP, 0x6000, 40 * MS, 0, 0, 0);
+	back(&b, OP, 0x6000, 41 * MS, 0, 0);
+	assert_int_equal(read_back(&b, s, 16), 4);
+	assert_string_equal(s[0].name, "step");
+	assert_int_equal(s[0].ev.dur, 20 * MS);
+	assert_int_equal(s[0].ev.flags & EVS_UNFINISHED, EVS_UNFINISHED);
+	for (int i = 1; i < 4; i++) {
+		assert_int_equal(s[i].ev.dur, MS);
+		assert_int_equal(s[i].ev.flags & EVS_UNFINISHED, 0);
+	}
+	close_bench(&b);
+}
+
 static struct record op(const char *name, uint64_t dims, uint64_t ts)
 {
 	struct record r = make(OP, false, 0x7000, ts, 3, strlen(name), 48);
@@ -700,6 +731,7 @@ int main(void)
 		cmocka_unit_test(names_a_call_by_its_arguments),
 		cmocka_unit_test(makes_requests_of_prompts_and_outputs),
 		cmocka_unit_test(joins_a_size_with_the_address_that_comes_back),
+		cmocka_unit_test(closes_a_call_whose_end_will_not_be_told),
 		cmocka_unit_test(drops_what_is_told_again),
 		cmocka_unit_test(shows_texts_shapes_and_named_values),
 		cmocka_unit_test(gives_an_argument_up_that_is_none),

@@ -44,7 +44,8 @@ struct func_probe {
 	const struct func_kind *kind; /* NULL = asked for by a pattern of the user's */
 	uint32_t file;
 	uint32_t n_sites;
-	bool off; /* its probes were taken off again */
+	bool off;        /* its probes were taken off again */
+	uint64_t off_ts; /* ns; calls that ran then have no end */
 };
 
 struct probed_file {

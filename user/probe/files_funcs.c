@@ -637,6 +637,7 @@ int files__take_off(struct files *f, uint32_t file, bool (*off)(void *ctx, uint3
 	struct probed_file *p = file < f->n_files ? f->files[file] : NULL;
 	struct refusals refused = { .f = f, .p = p };
 	uint32_t old_group;
+	uint64_t now;
 	struct probe_site *left;
 	size_t n = 0, asked;
 	int ret, taken = 0;
@@ -674,6 +675,7 @@ int files__take_off(struct files *f, uint32_t file, bool (*off)(void *ctx, uint3
 	attacher__switch(f->o.attacher, p->func_switch, p->func_parity, n > 0);
 	attacher__detach(f->o.attacher, old_group);
 	attacher__switch(f->o.attacher, p->func_switch, p->func_parity, false);
+	now = clock__boottime_ns();
 	n = without_refused(left, n);
 	if (asked)
 		p->func_group = attacher__group(f->o.attacher);
@@ -681,6 +683,7 @@ int files__take_off(struct files *f, uint32_t file, bool (*off)(void *ctx, uint3
 		if (f->funcs[i].off || !off(ctx, i))
 			continue;
 		f->funcs[i].off = true;
+		f->funcs[i].off_ts = now;
 		taken++;
 	}
 	f->n_sites -= p->n_func_sites - n;

@@ -590,6 +590,24 @@ static void frames__unwind(struct decoder *d, struct person_thread *th,
 		person_thread__drop_frame(th, d->o.env);
 }
 
+/*
+ * Calls that ran when the probes of their function were taken off have no end. Where what follows on the thread
+ * does not tell that they are over, they are closed before it: the time after belongs to their callers.
+ */
+static void frames__left_off(struct decoder *d, struct person_thread *th, uint64_t ts)
+{
+	while (th->n_frames) {
+		const struct call_frame *top = &th->frames[th->n_frames - 1];
+		const struct func_probe *f = files__func(d->o.files, top->func);
+
+		if (!f || !f->off || ts <= f->off_ts)
+			break;
+		if (!f->kind || f->kind->rule->span)
+			chain__end(th->calls, top->sp, ts, EVS_UNFINISHED, NULL, 0);
+		person_thread__drop_frame(th, d->o.env);
+	}
+}
+
 /* Takes the frame of a return out. False: there is none. */
 static bool frame__take(struct decoder *d, struct person_thread *th, uint32_t func, uint64_t sp,
 			struct call_frame *out)
@@ -686,6 +704,7 @@ static int call__begin(struct decoder *d, struct person_thread *th, struct call_
 	memset(v.ok, 0, sizeof(v.ok));
 	chain__unwind(th->calls, w->hdr.ts, frame_left_by_call, &sp);
 	frames__unwind(d, th, frame_left_by_call, sp);
+	frames__left_off(d, th, w->hdr.ts);
 	if (data && f->kind)
 		values__take(d, s, f, FETCH_AT_ENTRY, false, data->vals, data->n, data->faults,
 			     (const char *)(data + 1), data->texts, &v);
