@@ -678,7 +678,7 @@ class Calibration(RecipeCase):
 
 @lib.needs_root
 class Service(test_service.ServiceCase):
-    """Sessions of the loader service take recipes from where the service finds them."""
+    """A loader that a process starts for itself knows the recipes of its user, and measures what a hit costs."""
 
     def test_a_recipe_in_a_session(self):
         config = tempfile.mkdtemp(dir=self.scratch)
@@ -686,10 +686,9 @@ class Service(test_service.ServiceCase):
         with open(os.path.join(config, "clika-bpf-prof", "recipes", "own.json"), "w", encoding="utf-8") as f:
             json.dump({"recipe": 1, "name": "own", "title": "A test's own", "records": "calls",
                        "libraries": [{"id": "l", "file": [NAME]}], "functions": PLAIN}, f)
-        with unittest.mock.patch.dict(os.environ, {"XDG_CONFIG_HOME": config}):
-            path, _ = self.service()
         target = lib.Target(self, NAME)
-        client = self.client(path)
+        with unittest.mock.patch.dict(os.environ, {"XDG_CONFIG_HOME": config}):
+            client = self.client("private")
         self.assertEqual(client.say(f"new pid {target.pid}"), "ok")
         first = client.say("begin one").split()[1]
         time.sleep(0.3)  # the measurement of what a hit costs is over
