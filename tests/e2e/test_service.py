@@ -23,8 +23,12 @@ NOBODY = 65534
 
 def bpf_links():
     """BPF links of the kernel that a recorder would make, by id."""
-    out = subprocess.run(["bpftool", "-j", "link", "list"], capture_output=True, text=True, check=False).stdout
-    return {link["id"] for link in json.loads(out or "[]")}
+    def listed():
+        out = subprocess.run(["bpftool", "-j", "link", "list"], capture_output=True, text=True, check=False).stdout
+        found = json.loads(out or "[]")
+        # It stops with an error when somebody else's link goes in that moment.
+        return None if any("id" not in link for link in found) else ({link["id"] for link in found},)
+    return lib.wait_for(listed, "a whole list of links")[0]
 
 
 class Client:

@@ -603,12 +603,21 @@ def test_command_is_recorded_from_its_beginning_to_its_end():
     import sys as _sys
 
     # Held until it is recorded is the program; the library that carries the markers is mapped later, and seen soon after.
-    child = ("from clika_runtime.profiler import is_recording, span\nwhile not is_recording(): pass\n"
+    r, w = os.pipe()
+    os.set_inheritable(r, True)
+    child = ("import select\nfrom clika_runtime.profiler import span\n"
+             f"while not select.select([{r}], [], [], 0.01)[0]:\n with span('early'): pass\n"
              "for _ in range(7):\n with span('child'): pass\nraise SystemExit(3)")
-    with ProfileSession.for_command([_sys.executable, "-c", child]) as s:
-        with s.start_capture():
-            assert os.waitstatus_to_exitcode(s.wait(30)) == 3
-        assert counts(s) == {"child": 7}
+    try:
+        with ProfileSession.for_command([_sys.executable, "-c", child]) as s:
+            with s.start_capture():
+                until(lambda: counts(s)["early"], "the child to be seen")
+                os.write(w, b"x")
+                assert os.waitstatus_to_exitcode(s.wait(30)) == 3
+            assert counts(s)["child"] == 7 and counts(s).keys() == {"early", "child"}
+    finally:
+        os.close(r)
+        os.close(w)
 
 
 def test_command_that_is_not_there():
