@@ -53,6 +53,16 @@ class Client:
         self.process.stdout.close()
 
 
+def is_listening(path):
+    """A socket has its name a moment before it takes connections."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        try:
+            s.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+    return True
+
+
 class ServiceCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -81,7 +91,7 @@ class ServiceCase(unittest.TestCase):
             process.wait(10)
             process.stderr.close()
         self.addCleanup(stop)
-        lib.wait_for(lambda: os.path.exists(path), "the service's socket")
+        lib.wait_for(lambda: is_listening(path), "the service's socket")
         return path, process
 
     def client(self, where, user=None):
