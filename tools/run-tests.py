@@ -216,14 +216,14 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     ap.add_argument("--only", default=",".join(GROUPS), help="groups, of: " + ", ".join(GROUPS + SLOW_GROUPS))
     ap.add_argument("--match", default="", help="only programs whose name contains this")
-    ap.add_argument("--also", default="", help="programs of slow groups that run too, by name, as in consumers/test_hta")
+    ap.add_argument("--also", default="", help="slow groups, or programs of them by name (consumers/test_hta), that run too")
     ap.add_argument("-j", type=int, default=2, help="unit programs at the same time")
     args = ap.parse_args()
     os.chdir(ROOT)
 
     wanted, also = args.only.split(","), [name for name in args.also.split(",") if name]
-    todo = [p for p in programs() if p.group in wanted and args.match in p.name or p.name in also]
-    unknown = set(also) - {p.name for p in todo}
+    todo = [p for p in programs() if p.group in wanted and args.match in p.name or p.name in also or p.group in also]
+    unknown = set(also) - {p.name for p in todo} - {p.group for p in todo}
     if unknown:
         ap.error(f"there is no {', '.join(sorted(unknown))}")
     runner = Runner()
