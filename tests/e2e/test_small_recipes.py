@@ -120,12 +120,22 @@ class SmallRecipesTest(lib.Case):
         if not shutil.which("gcc"):
             self.skipTest("no gcc")
         target = self.build("regions", OPENMP, "-fopenmp")
-        recorder = self.record("-p", target.pid, "--budget", "off")
+        recorder = self.record("-p", target.pid, "--recipe", "openmp", "--budget", "off")
         self.go(target)
         spans = [s for s in recorder.stop().trace().spans if s.cat == "openmp"]
         self.assertEqual(collections.Counter((s.name, str(s.args["threads"])) for s in spans),
                          {("omp parallel", "2"): 40, ("omp parallel", "default"): 40, ("omp parallel", "3"): 40})
         self.assertEqual({s.tid for s in spans}, {target.pid})
+
+    def test_parallel_regions_only_when_they_are_asked_for(self):
+        if not shutil.which("gcc"):
+            self.skipTest("no gcc")
+        target = self.build("regions", OPENMP, "-fopenmp")
+        recorder = self.record("-p", target.pid, "--probe", "libgomp*:GOMP_parallel", "--budget", "off")
+        self.go(target)
+        names = recorder.stop().trace().names()
+        self.assertIn("GOMP_parallel", names)
+        self.assertNotIn("omp parallel", names)
 
     def test_barriers_only_when_they_are_asked_for(self):
         if not shutil.which("gcc"):
