@@ -293,9 +293,10 @@ static int warn_probe_cost(struct stats *st)
 			continue;
 		told++;
 		err = warn(st, "probe-cost",
-			   "half of the %llu calls of \"%s\" take less than %.3f ms, which is near "
+			   "half of the %llu calls of \"%s\" take less than %.1f us, which is near "
 			   "what its probes cost: the call alone is shorter",
-			   (unsigned long long)op->dur.count, name_of(st, op->name), ms(p50 + 1));
+			   (unsigned long long)op->dur.count, name_of(st, op->name),
+			   (double)(p50 + 1) / 1000);
 		fact(st, "calls", op->dur.count);
 		fact(st, "p50_ns", p50);
 	}
