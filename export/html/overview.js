@@ -32,7 +32,7 @@ function headline() {
 
 function opButton(o) {
   const label = el('button', { type: 'button', class: 'op', title: 'Show the longest call in the timeline',
-    onclick: () => showLongest(o) }, nameOf(ops.name(o.op)));
+    onclick: () => showLongest(o) }, nameInWords(ops.name(o.op)));
   const cat = ops.cat(o.op);
   return el('span', null, label, cat ? el('span', { class: 'cat' }, nameOf(cat)) : null);
 }
@@ -120,10 +120,14 @@ function warningList(list) {
   return el('ul', { class: 'warnings' }, list.map((w) => el('li', null, el('code', null, text(w.code)), ' ', text(w.text))));
 }
 
+// Which recipes were applied is told with the recording; that is nothing to be warned of.
+const isRecipe = (w) => text(w.code) === 'recipe';
+
 function warningBox() {
+  const warnings = D.warnings.filter((w) => !isRecipe(w));
   const repairs = REPAIRS.filter(([key]) => D.counts[key]);
   const parts = [], kinds = new Map();
-  for (const w of D.warnings) kinds.set(w.code, [...(kinds.get(w.code) || []), w]);
+  for (const w of warnings) kinds.set(w.code, [...(kinds.get(w.code) || []), w]);
   for (const [code, list] of kinds) {
     parts.push(warningList(list.slice(0, WARNINGS_SHOWN)));
     const more = list.slice(WARNINGS_SHOWN);
@@ -134,8 +138,8 @@ function warningBox() {
       el('ul', null, repairs.map(([key, what]) => el('li', null, el('b', null, count(D.counts[key])), ' ', what)))));
   }
   if (!parts.length) return null;
-  return el('div', { class: 'status ' + (D.warnings.length ? 'warn' : 'plain') },
-    el('b', null, D.warnings.length ? plural(D.warnings.length, 'warning') : 'No warnings'), parts);
+  return el('div', { class: 'status ' + (warnings.length ? 'warn' : 'plain') },
+    el('b', null, warnings.length ? plural(warnings.length, 'warning') : 'No warnings'), parts);
 }
 
 function showOverview() {
@@ -151,7 +155,7 @@ function facts(pairs) {
 }
 
 function showRecording() {
-  const r = D.recorder;
+  const r = D.recorder, recipes = D.warnings.filter(isRecipe);
   const section = $('recorded');
   section.append(facts([
     ['Targets', nameOf(text(r.targets) || '?')],
@@ -160,6 +164,7 @@ function showRecording() {
     ['Where', `${text(r.host) || '?'}, Linux ${text(r.kernel) || '?'}, ${text(r.arch) || '?'}, ${r.cpus} CPUs, ${bytes(r.ram)}`],
     ['By', `${text(r.tool) || '?'} ${text(r.version) || ''}`],
     ['File', `${count(r.events)} events, ${bytes(r.bytes)}, ${r.incomplete ? 'not finished' : 'complete'}`],
+    ['Recipes', recipes.length ? recipes.map((w) => el('div', null, nameOf(text(w.text).replace(/^recipe /, '')))) : null],
     ['Time 0', `CLOCK_BOOTTIME ${count(D.time.boottime)} ns`],
   ]));
   section.append(new Table([

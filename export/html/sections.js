@@ -32,7 +32,7 @@ function showOperations() {
     ...spreadColumns((o) => o.dur, ['mean', 'min', 'p50', 'p90', 'p95', 'p99', 'max']),
   ];
   if (allocs) columns.push({ title: 'allocated', hint: 'while it was the innermost span', get: (o) => o.allocBytes || 0, show: (o) => o.allocs ? bytes(o.allocBytes) : '–', cls: 'spare' });
-  columns.push({ title: 'shape', hint: 'how its durations are spread, on a logarithmic axis', get: (o) => o.dur[0], show: (o) => sparkline(o.shape), cls: 'spare' });
+  columns.push({ title: 'spread', hint: 'how its durations are spread, on a logarithmic axis', get: (o) => o.dur[0], show: (o) => sparkline(o.shape), cls: 'spare' });
   section.append(new Table(columns, D.ops, { caption: 'Operations', search: 'Find operations', sortBy: 2, first: 25 }).element);
   if (D.nOps > D.ops.length) section.append(el('p', { class: 'note' }, `… and ${count(D.nOps - D.ops.length)} more operations with ${duration(D.restSelf)} self time`));
 }

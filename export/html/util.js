@@ -25,6 +25,13 @@ function nameOf(text, cls) {
   return el('bdi', { class: cls || 'name' }, text === '' ? '(no name)' : text);
 }
 
+// The same where it may need several lines: they end between its words, as long as it has some.
+function nameInWords(text) {
+  const bdi = nameOf(text), words = text.split(/(?<=[_:./])(?=[^_:./])/);
+  if (words.length > 1 && words.length < 100) bdi.replaceChildren(...words.flatMap((w, i) => i ? [el('wbr'), w] : [w]));
+  return bdi;
+}
+
 /* --- numbers for people --- */
 
 function digits3(v) {

@@ -94,6 +94,16 @@ class HtmlReport(lib.Case):
         self.assertEqual(clean.eval("!!document.querySelector('#overview .status.bad')"),
                          bool(lost) or clean.eval("D.recorder.incomplete"))
 
+    def test_recipes_are_told_with_the_recording_and_are_no_warnings(self):
+        page = self.open(self.made("--notes")[0])
+        self.quiet(page)
+        box = page.eval("document.querySelector('#overview .status.warn').textContent")
+        self.assertTrue(box.startswith("1 warning"), box)
+        self.assertNotIn("libtorch_cpu", box)
+        told = page.eval("document.getElementById('recorded').textContent")
+        self.assertIn("pytorch: 3879 functions of libtorch_cpu.so", told)
+        self.assertIn("pytorch: 3 functions of libc10.so", told)
+
     def test_a_million_spans_fit_and_are_all_there(self):
         path, _ = self.made("--crowd=1000000")
         self.assertLess(os.path.getsize(path), 10 * MB)
@@ -140,7 +150,7 @@ class HtmlReport(lib.Case):
             name = page.eval("ops.name(D.ops[0].op)")
             cell = page.eval("document.querySelector('#operations tbody bdi').textContent")
             self.assertEqual(cell, name)
-            self.assertEqual(page.eval("document.querySelector('#operations tbody bdi').children.length"), 0)
+            self.assertEqual(page.eval("document.querySelectorAll('#operations tbody bdi :not(wbr)').length"), 0)
             self.assertEqual(page.errors(), [])
             page.close()
 

@@ -944,6 +944,19 @@ static struct rec *crowd_of(unsigned long n)
 	return b;
 }
 
+/* Recipes that were applied, and one thing to be warned of. */
+static struct rec *noted_recording(void)
+{
+	struct rec *b = rec__new();
+	uint32_t main = rec__thread(b, rec__process(b, 4711, "server"), 4711, "main");
+
+	rec__span(b, main, T0, 1000, "step");
+	rec__warning(b, "recipe", "recipe pytorch: 3879 functions of libtorch_cpu.so");
+	rec__warning(b, "recipe", "recipe pytorch: 3 functions of libc10.so");
+	rec__warning(b, "late-attach", "the process ran already");
+	return b;
+}
+
 static int write_recording(const char *what, const char *path)
 {
 	if (!strncmp(what, "--hostile=", 10))
@@ -952,6 +965,8 @@ static int write_recording(const char *what, const char *path)
 			   path);
 	else if (!strncmp(what, "--crowd=", 8))
 		write_file(crowd_of(strtoul(what + 8, NULL, 10)), path);
+	else if (!strcmp(what, "--notes"))
+		write_file(noted_recording(), path);
 	else
 		return 2;
 	return 0;
