@@ -33,8 +33,8 @@ static int summary__close(void *state, struct clika_error *err)
 	(void)err;
 	summary__headline(m);
 	summary__recorded(m);
-	summary__warnings(m);
 	summary__operations(m);
+	summary__warnings(m);
 	summary__threads(m);
 	summary__waits(m);
 	summary__requests(m);

@@ -84,6 +84,14 @@ static void put_recipes(struct summary *m)
 	}
 }
 
+/* Numbers that are too low are said to be so before they are shown. */
+static void put_lost(struct summary *m)
+{
+	for (size_t i = 0; i < m->st->n_warnings; i++)
+		if (!strcmp(m->st->warnings[i].code, "lost"))
+			put_pair(m, "LOST", m->st->warnings[i].text);
+}
+
 void summary__recorded(struct summary *m)
 {
 	const struct recording *r = session__recording(m->s);
@@ -116,6 +124,7 @@ void summary__recorded(struct summary *m)
 				  : "complete");
 	buf__append(&b, "", 1);
 	put_pair(m, "file", (const char *)b.data);
+	put_lost(m);
 	put_captures(m);
 	put_recipes(m);
 	buf__free(&b);

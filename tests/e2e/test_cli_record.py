@@ -89,6 +89,11 @@ class StatusLineTest(lib.Case):
         self.assertNotIn("spans/s  ", final)
         self.assertNotIn("detaching", final)
         self.assertIn("Files in ", final)
+        with open(os.path.join(out, "summary.txt")) as f:
+            answer = f.readline().strip()
+        self.assertIn(" of the time in spans is ", answer)
+        self.assertEqual([line for line in final.replace("\r", "").split("\n") if line.strip()][-1], answer,
+                         "the answer is where the terminal ends, too")
 
     def test_no_control_bytes_without_a_terminal(self):
         target = self.target("obeys")

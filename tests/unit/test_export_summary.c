@@ -91,6 +91,7 @@ static void says_zero_losses_and_no_warnings_as_such(void **state)
 	rec__counts(w->b, &n);
 	export_text(w, NULL, 100);
 	assert_says(w, "\nWarnings\n--------\nnone\n");
+	assert_true(strstr(w->text, "\nOperations") < strstr(w->text, "\nWarnings"));
 	assert_says(w, "emitted 1 = recorded 1 + lost 0");
 	assert_row(w, "\n ring buffer full 0\n");
 	assert_row(w, "\n probe missed by the kernel 0\n");
@@ -109,6 +110,8 @@ static void shows_losses_with_their_cause(void **state)
 	assert_row(w, "\n ring buffer full 1,234\n");
 	assert_row(w, "\n target memory could not be read 0, at most 55 more\n");
 	assert_says(w, "lost: 1234 of 2000 records lost");
+	assert_non_null(strstr(w->text, "\nLOST      1234 of 2000 records lost"));
+	assert_true(strstr(w->text, "\nLOST ") < strstr(w->text, "\nOperations"));
 }
 
 static void tells_a_few_warnings_of_a_kind_and_counts_the_others(void **state)

@@ -75,6 +75,7 @@ struct course {
 	char dir[4096], file[4200];
 	bool dir_created;
 	bool natural_end; /* targets gone, command ended, file full */
+	char answer[512]; /* how the summary begins, where a terminal shows it */
 	struct clika_recorder_stats st;
 };
 
@@ -229,9 +230,31 @@ static void show_files(const struct course *c)
 		say("Make other files with: " CLI_NAME " export %s", c->dir);
 	if (c->owner.uid != (uid_t)-1)
 		say("They belong to user %u, who ran this.", c->owner.uid);
+	if (*c->answer)
+		say("%s", c->answer);
 }
 
-static int print_file(const char *path)
+/* The summary's first sentence, in one line: on a terminal its tables have pushed it out of sight. */
+static void keep_answer(struct course *c, const char *text, size_t len)
+{
+	size_t i, n = 0;
+
+	if (!isatty(STDOUT_FILENO))
+		return;
+	for (i = 0; i < len && n < sizeof(c->answer) - 1; i++) {
+		if (text[i] != '\n') {
+			c->answer[n++] = text[i];
+			continue;
+		}
+		if (i + 2 >= len || text[i + 1] != ' ')
+			break;
+		while (i + 2 < len && text[i + 2] == ' ')
+			i++; /* it went on in an indented line */
+	}
+	c->answer[n] = '\0';
+}
+
+static int print_summary(struct course *c, const char *path)
 {
 	char chunk[8192];
 	FILE *f = fopen(path, "re");
@@ -239,8 +262,11 @@ static int print_file(const char *path)
 
 	if (!f)
 		return -errno;
-	while ((n = fread(chunk, 1, sizeof(chunk), f)) > 0)
+	while ((n = fread(chunk, 1, sizeof(chunk), f)) > 0) {
+		if (!*c->answer)
+			keep_answer(c, chunk, n);
 		fwrite(chunk, 1, n, stdout);
+	}
 	fclose(f);
 	return 0;
 }
@@ -263,13 +289,14 @@ static void show_summary(struct course *c, struct clika_recording *rec,
 		written = written || !strcmp(files[i], "summary.txt");
 	narrow = !ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) && ws.ws_col >= 40 && ws.ws_col < 100;
 	snprintf(path, sizeof(path), "%s/summary.txt", c->dir);
-	if (written && !narrow && !print_file(path))
+	if (written && !narrow && !print_summary(c, path))
 		return;
 	opts->columns = narrow ? ws.ws_col : 0;
 	if (clika_recording__export_mem(rec, "summary", opts, &text, &len, &err)) {
 		say_error("the summary could not be made: %s", err.msg);
 		return;
 	}
+	keep_answer(c, text, len);
 	fwrite(text, 1, len, stdout);
 	free(text);
 }
