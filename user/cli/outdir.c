@@ -142,7 +142,8 @@ int outdir__open(const char *path, const struct owner *owner, bool *created, cha
 	if (err == -EEXIST)
 		return check_existing(path, owner, why, n);
 	if (err) {
-		snprintf(why, n, "%s: %s", path, strerror(-err));
+		snprintf(why, n, "cannot make the folder %s: %s (-o names another)", path,
+			 strerror(-err));
 		return err;
 	}
 	*created = true;
