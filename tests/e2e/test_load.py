@@ -51,11 +51,11 @@ class OverloadTest(lib.Case):
 
     def test_a_recording_never_grows_past_its_size_limit(self):
         target = self.target("spans_mt_batched", "--threads", 2, "--spans", 1_000_000, "--plain", "--stay")
-        recorder = self.record("-p", target.pid, "--max-size", "4M", "--no-export")
+        recorder = self.record("-p", target.pid, "--max-size", "2M", "--no-export")
         target.go()
         self.assertEqual(recorder.wait(120), 5, recorder.err.text())
         target.result(120)
-        self.assertLessEqual(os.path.getsize(recorder.path("recording.clika")), 5 << 20)
+        self.assertLessEqual(os.path.getsize(recorder.path("recording.clika")), 3 << 20)
         self.assertIn("max-size", recorder.err.text())
         # What was read and found no room is lost, and counted: a plain span is one record.
         result = recorder.load()

@@ -55,12 +55,9 @@ class Client:
 
 def is_listening(path):
     """A socket has its name a moment before it takes connections."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
-        try:
-            s.connect(path)
-        except (FileNotFoundError, ConnectionRefusedError):
-            return False
-    return True
+    with open("/proc/net/unix", encoding="utf-8", errors="replace") as f:
+        # Num RefCount Protocol Flags Type St Inode Path; SO_ACCEPTCON is 0x10000
+        return any(line.split()[3] == "00010000" for line in f if line.rstrip("\n").endswith(" " + path))
 
 
 class ServiceCase(unittest.TestCase):
