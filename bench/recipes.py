@@ -16,8 +16,8 @@ import lib
 GOALS = {
     "recipes.attach_3110_s": ("s", 0.3, "<=", "3,110 functions of a running PyTorch server: probes on"),
     "recipes.detach_3110_s": ("s", 0.3, "<=", "the same: off"),
-    "recipes.minilm_throughput_kept": ("share", 0.85, ">=", "MiniLM server, every operator probed"),
-    "recipes.minilm_throughput_kept_budget": ("share", 0.95, ">=", "MiniLM server at the default budget"),
+    "recipes.minilm_throughput_kept": ("share", 0.85, ">=", "MiniLM server, batches of eight, every operator probed"),
+    "recipes.minilm_throughput_kept_budget": ("share", 0.95, ">=", "MiniLM server, batches of eight, default budget"),
     "recipes.hit_over_empty": ("ratio", 1.3, "<=", "a call's two hits : the same two with an empty program"),
     "recipes.loader_cores_at_50k": ("cores", 0.25, "<=", "loader's share of a core at 50,000 events/s"),
 }
@@ -25,7 +25,11 @@ ROUNDS = int(os.environ.get("CLIKA_BENCH_ROUNDS", "5"))
 SECONDS = 3.0      # of one measurement of the server
 SETTLE = 2.5       # until the budget has looked twice
 CALLS = 20_000
-TEXTS = ["A sentence of the length that people type.", "profilers tell where the time goes"]
+# A batch as servers make them, and the shortest requests there are: a thousand operators in some 13 ms, which is
+# nothing but calls.
+SENTENCE = "The quick brown fox jumps over the lazy dog while the profiler watches every operator of the model, number {}."
+TEXTS = [SENTENCE.format(i) for i in range(8)]
+SHORT = ["A sentence of the length that people type.", "profilers tell where the time goes"]
 SERVER = os.path.join(lib.ROOT, "tests", "runtimes", "minilm_server.py")
 
 
@@ -115,11 +119,11 @@ class Server(lib.Process):
         self.client.request("POST", path, json.dumps(body))
         return json.loads(self.client.getresponse().read())
 
-    def rate(self):
+    def rate(self, texts=TEXTS):
         """Requests a second of the server's own work."""
         ns, end = [], time.monotonic() + SECONDS
         while time.monotonic() < end:
-            ns.append(self.post("/embed", {"texts": TEXTS})["ns"])
+            ns.append(self.post("/embed", {"texts": texts})["ns"])
         return 1e9 / median(ns)
 
 
@@ -161,6 +165,10 @@ def server(bench, say):
     n = 20
     told = [target.post("/profile", {"texts": TEXTS, "requests": n})["ns"] / n for _ in range(3)]
     bench.row("PyTorch server, torch.profiler on", 1e9 / median(told), "requests/s", "its own reading of the events included")
+    plain = target.rate(SHORT)
+    recording = Recording(bench, target.pid, "--budget", "off")
+    bench.row("the shortest requests, every operator", target.rate(SHORT) / plain, "kept", "one round")
+    recording.stop()
     bpftrace(bench, target)
     bench.values.update({
         "recipes.attach_3110_s": median(attach),
