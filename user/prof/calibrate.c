@@ -4,17 +4,24 @@
  * and without a probe, with the very programs and rings of the recording. Their records are thrown
  * away. Kernels emulate some instructions (push, nop, jumps; newer ones more) and single-step the
  * others through an exception of their own, which costs several times as much.
+ *
+ * In a loop of nothing but calls the kernel's way through a probe stays in the caches, and costs little
+ * more than half of what it costs a program that has work to do. So memory and code are walked through
+ * from one call to the next, with and without the probe alike, and the median counts.
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "user/prof/recorder.h"
 
-#define ROUNDS 15
-#define CALLS 40
+#define ROUNDS 9
+#define CALLS 30
+#define WORK_BYTES (1u << 20)
+#define LINE 64u
 #define OWN_FUNC 0xffffff00u /* no function has such a number */
 
 /* One instruction of each class, at a label of its own. */
@@ -38,6 +45,22 @@ __asm__(".text\n"
 	".p2align 4\n.globl clika_hit_return\n.hidden clika_hit_return\n"
 	"clika_hit_return:\n\tret\n");
 #endif
+
+/* Code on a thousand lines of its own, as a program has that does more than to call. */
+void clika_hit_between(void);
+__asm__(".text\n"
+	".p2align 6\n.globl clika_hit_between\n.hidden clika_hit_between\n"
+	"clika_hit_between:\n"
+	"\t.rept 1024\n"
+#if defined(__x86_64__)
+	"\tjmp 1f\n"
+#else
+	"\tb 1f\n"
+#endif
+	"\t.p2align 6\n"
+	"1:\n"
+	"\t.endr\n"
+	"\tret\n");
 
 static void (*const subjects[HIT_CLASSES])(void) = {
 	[HIT_EMULATED] = clika_hit_emulated,
@@ -114,23 +137,43 @@ static uint64_t now(void)
 	return (uint64_t)t.tv_sec * NSEC_PER_SEC + t.tv_nsec;
 }
 
-/* The best of some rounds: whatever else the machine does only ever adds. ns a call. */
+/* What a target does between two hits, as far as caches go. */
+static void work(void)
+{
+	static uint8_t memory[WORK_BYTES];
+
+	for (unsigned i = 0; i < WORK_BYTES; i += LINE)
+		((volatile uint8_t *)memory)[i]++;
+	clika_hit_between();
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* ns a call; the work before it is not in it. Median of the rounds. */
 static double call_cost(struct clika_recorder *r, void (*fn)(void), bool drain)
 {
-	double best = 0, took;
+	double took[ROUNDS];
 
 	for (int i = 0; i < ROUNDS; i++) {
-		uint64_t t = now();
+		uint64_t sum = 0, t;
 
-		for (int k = 0; k < CALLS; k++)
+		for (int k = 0; k < CALLS; k++) {
+			work();
+			t = now();
 			fn();
-		took = (double)(now() - t) / CALLS;
-		if (!i || took < best)
-			best = took;
+			sum += now() - t;
+		}
+		took[i] = (double)sum / CALLS;
 		if (drain)
 			recorder__drain(r, NULL);
 	}
-	return best;
+	qsort(took, ROUNDS, sizeof(took[0]), by_size);
+	return took[ROUNDS / 2];
 }
 
 static int measure(struct clika_recorder *r, int fd, const struct probe_site *sites,
