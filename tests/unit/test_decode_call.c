@@ -14,6 +14,7 @@
 #include "user/probe/files_internal.h"
 #include "user/recording/reader.h"
 #include "user/stream/call.h"
+#include "user/stream/decode_internal.h"
 
 #define MS 1000000ull
 #define EM_X86 62
@@ -429,6 +430,28 @@ static void closes_a_call_whose_end_will_not_be_told(void **state)
 	close_bench(&b);
 }
 
+static void keeps_memory_whole_under_a_filter_on_names(void **state)
+{
+	static const char *const filters[] = { "nothing*" };
+	struct names *unfiltered;
+	struct seen s[8];
+	struct bench b;
+
+	(void)state;
+	open_bench(&b);
+	unfiltered = b.d.d->o.names;
+	b.d.d->o.names = names__new(b.d.pool, b.d.files, filters, 1);
+	call(&b, GET, 0x7000, 10 * MS, 1, 4096, 0);
+	back(&b, GET, 0x7000, 11 * MS, 1, 0xb000);
+	call(&b, PUT, 0x7000, 12 * MS, 1, 0xb000, 0);
+	assert_int_equal(read_back(&b, s, 8), 3);
+	assert_int_equal(s[0].ev.kind, EV_ALLOC);
+	assert_int_equal(s[2].ev.kind, EV_FREE);
+	names__free(b.d.d->o.names);
+	b.d.d->o.names = unfiltered;
+	close_bench(&b);
+}
+
 static struct record op(const char *name, uint64_t dims, uint64_t ts)
 {
 	struct record r = make(OP, false, 0x7000, ts, 3, strlen(name), 48);
@@ -733,6 +756,7 @@ int main(void)
 		cmocka_unit_test(joins_a_size_with_the_address_that_comes_back),
 		cmocka_unit_test(closes_a_call_whose_end_will_not_be_told),
 		cmocka_unit_test(drops_what_is_told_again),
+		cmocka_unit_test(keeps_memory_whole_under_a_filter_on_names),
 		cmocka_unit_test(shows_texts_shapes_and_named_values),
 		cmocka_unit_test(gives_an_argument_up_that_is_none),
 		cmocka_unit_test(an_argument_that_is_not_there_by_its_condition_is_not_given_up),

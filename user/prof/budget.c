@@ -6,7 +6,7 @@
  *
  * Functions that say more than a span (memory, requests, flows) go last and all at once, as frees without
  * allocations would be a lie. Functions that the user named (--probe) stay. What is taken off stays off; what remains is exact.
- * docs/recipes.md has the rule for people.
+ * docs/record.md has the rule for people.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -498,12 +498,14 @@ static int does__apply(struct decoder *d, struct person_thread *th, const struct
 		       const struct call_values *v, uint64_t ts)
 {
 	struct event ev = { .ts = ts, .flags = EVS_FUNCTION };
-	struct name_ids name;
+	struct name_ids name = { 0 };
 
 	if ((w->id >= 0 && !v->ok[w->id]) || (w->amount >= 0 && !v->ok[w->amount]) ||
 	    (w->device >= 0 && !v->ok[w->device]) || !ifs__hold(&w->ifs, v))
 		return 0;
-	name = text__fill(d, f, w->name ? w->name : f->kind->recipe->name, v);
+	/* Frees have no name, so a filter on names has nothing to say of them. */
+	if (w->what != RECIPE_FREE && w->what != RECIPE_RELEASE)
+		name = text__fill(d, f, w->name ? w->name : f->kind->recipe->name, v);
 	ev.id = w->id >= 0 ? v->u[w->id] : 0;
 	ev.value = w->amount >= 0 ? v->u[w->amount] : (uint64_t)w->amount_value;
 	ev.aux = (uint32_t)(w->device >= 0 ? v->u[w->device] : (uint64_t)w->device_value);
