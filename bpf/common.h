@@ -129,7 +129,7 @@ static __always_inline void task__fill(struct wire_task *t, struct task_struct *
 	t->start = start;
 	t->tstart = task->start_boottime;
 	t->exec_gen = (__u32)task->self_exec_id;
-	t->pad = 0;
+	t->aux = 0;
 }
 
 /* Loss is the rare path: who, why and how many, exactly. */

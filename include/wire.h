@@ -98,7 +98,7 @@ struct wire_task { /* pids as the initial namespace of the loader's kernel sees 
 	__wu64 start;    /* start_boottime of the group leader, ns */
 	__wu64 tstart;   /* start_boottime of the thread, ns */
 	__wu32 exec_gen; /* self_exec_id, low half */
-	__wu32 pad;
+	__wu32 aux; /* no fact of the task: here for records that fill whole lines of the cache */
 };
 WIRE_ASSERT_SIZE(struct wire_task, 32);
 
@@ -121,17 +121,22 @@ struct wire_batch {
 WIRE_ASSERT_SIZE(struct wire_batch, 120);
 
 #define WIRE_TEXT 128
+#define WIRE_BRIEF 32
 #define WIRE_HIT_TEXTS 18 /* name, category, 8 keys, 8 string values; or a marker's strings */
 
+/*
+ * task.aux is the displacement of the marker's literal from its semaphore, in two's complement; 0: the
+ * texts tell. `room` values follow, of which n_vals mean something, then n_texts texts, each NUL-terminated (in
+ * what follows the end lies anything): of WIRE_TEXT bytes where the room is WIRE_MAX_ARGS values, else
+ * of WIRE_BRIEF.
+ */
 struct wire_hit {
 	struct wire_hdr hdr;
 	struct wire_task task;
 	__wu32 site;
-	__wu8 n_vals, n_texts, n_args, pad;
-	__wu64 vals[WIRE_MAX_ARGS];
-	/* n_texts times WIRE_TEXT bytes follow, each NUL-terminated */
+	__wu8 n_vals, n_texts, n_args, room;
 };
-WIRE_ASSERT_SIZE(struct wire_hit, 152);
+WIRE_ASSERT_SIZE(struct wire_hit, 56);
 
 struct wire_hit_arg { /* marker ABI of the simple transport */
 	__wu32 type, len;
@@ -140,7 +145,8 @@ struct wire_hit_arg { /* marker ABI of the simple transport */
 WIRE_ASSERT_SIZE(struct wire_hit_arg, 24);
 
 struct wire_hit_full {
-	struct wire_hit hit;
+	struct wire_hit hit; /* room for all values */
+	__wu64 vals[WIRE_MAX_ARGS];
 	char text[WIRE_HIT_TEXTS][WIRE_TEXT];
 	struct wire_hit_arg args[8];
 };
@@ -373,8 +379,11 @@ struct wire_site {
 	__wu8 args_at;   /* 1 + index of the value that counts typed arguments; pointer follows */
 	__wu8 n_strs;    /* with two or fewer, and no typed arguments, a small record does */
 	__wu8 str_at[2]; /* indexes of the first two */
-	__wu8 in_regs;   /* value i is argument register i, all 8 bytes */
-	__wu8 pad[7];
+	__wu8 in_regs;   /* spec i is argument register i, all 8 bytes */
+	/* Of no value, but of what follows the values; 1 + index in specs, 0 = there is none. */
+	__wu8 time_at;
+	__wu8 literal_at; /* the displacement of the literal that holds all strings */
+	__wu8 pad[5];
 	struct wire_spec specs[WIRE_MAX_ARGS];
 };
 WIRE_ASSERT_SIZE(struct wire_site, 16 + 16 * WIRE_MAX_ARGS);

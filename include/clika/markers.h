@@ -283,188 +283,12 @@ __asm__(".ifndef _.stapsdt.base\n"
 	".popsection\n"
 	".endif\n");
 
-#endif /* !CLIKA__OFF */
-
-/* ---- batched transport ----------------------------------------------------------------------- */
-
-#if CLIKA__BATCHED
-
-/*
- * Everything that exists once an ELF object is one COMDAT group written in assembler: the
- * compiler can neither fold the semaphore nor leave a copy in each translation unit, and a
- * group that no marker refers to is dropped whole. LTO may hand all of it to one assembler
- * run, hence .ifndef. No code of the header is shared between translation units: one of them
- * may be compiled for a CPU that the others must do without.
- *
- * The .reloc keeps .stapsdt.base, which only a section that is not loaded refers to.
- */
-#define CLIKA__GROUP ",clika_batch_v1,comdat\n"
 #define CLIKA__DATA(name, kind)                                                                    \
 	".weak " name "\n.hidden " name "\n.type " name "," kind "\n" name ":\n"
 
-/* clang-format off */
-__asm__(".ifndef clika_batch_v1\n"
-	".pushsection .text.clika_batch_v1,\"axG\",@progbits" CLIKA__GROUP
-	".balign 16\n"
-	CLIKA__DATA("clika_batch_v1", "@function")
-	".cfi_startproc\n"
-	".reloc ., " CLIKA__RELOC_NONE ", _.stapsdt.base\n"
-	"nop\n"
-	"ret\n"
-	".cfi_endproc\n"
-	".size clika_batch_v1, .-clika_batch_v1\n"
-	".popsection\n"
-
-	".pushsection .data.clika_object_v1,\"awG\",@progbits" CLIKA__GROUP
-	".balign 64\n"
-	CLIKA__DATA("clika_object_v1", "@object")
-	".8byte 0x4a424f4b494c4331\n"
-	".4byte 1, 2144\n"
-	".zero 2128\n"
-	".size clika_object_v1, 2144\n"
-	".popsection\n"
-
-	".pushsection .probes,\"awG\",@progbits" CLIKA__GROUP
-	".balign 2\n"
-	CLIKA__DATA("clika_semaphore_v1", "@object")
-	".2byte 0\n"
-	".size clika_semaphore_v1, 2\n"
-	".popsection\n"
-
-	".pushsection .bss.clika_state_v1,\"awG\",@nobits" CLIKA__GROUP
-	".balign 64\n"
-	CLIKA__DATA("clika_blocked_v1", "@object")
-	".zero 1192\n"
-	".size clika_blocked_v1, 1192\n"
-	CLIKA__DATA("clika_key_v1", "@object")
-	".zero 4\n"
-	".size clika_key_v1, 4\n"
-	CLIKA__DATA("clika_nowipe_v1", "@object")
-	".zero 4\n"
-	".size clika_nowipe_v1, 4\n"
-	".popsection\n"
-
-	".pushsection .note.clika,\"aG\",@note" CLIKA__GROUP
-	".balign 4\n"
-	".4byte 6, 16, 1\n"
-	".ascii \"clika\\0\\0\\0\"\n"
-	".4byte 1\n"
-	".4byte clika_object_v1 - .\n"
-	".4byte clika_semaphore_v1 - .\n"
-	".4byte clika_batch_v1 - .\n"
-	".popsection\n"
-
-	".pushsection .note.stapsdt,\"G\",@note" CLIKA__GROUP
-	".balign 4\n"
-	".4byte 8, 991f-990f, 3\n"
-	".asciz \"stapsdt\"\n"
-	"990:\n"
-	".8byte clika_batch_v1\n"
-	".8byte _.stapsdt.base\n"
-	".8byte clika_semaphore_v1\n"
-	".asciz \"clika\"\n"
-	".asciz \"batch\"\n"
-	".asciz \"8@" CLIKA__A0 " 8@" CLIKA__A1 " 8@" CLIKA__A2 "\"\n"
-	"991: .balign 4\n"
-	".popsection\n"
-	".endif\n");
-/* clang-format on */
-
-CLIKA__ASSERT(sizeof(struct clika_object) == 2144);
-CLIKA__ASSERT(sizeof(struct clika_buffer) == 1192);
-CLIKA__ASSERT(sizeof(struct clika_rec) == 16);
-
 #define CLIKA__HIDDEN __attribute__((__visibility__("hidden")))
-#ifdef CLIKA_TLS_MODEL
-#define CLIKA__TLS __attribute__((__tls_model__(CLIKA_TLS_MODEL)))
-#else
-#define CLIKA__TLS
-#endif
 
-extern struct clika_object clika_object_v1 CLIKA__HIDDEN;
-extern volatile uint16_t clika_semaphore_v1 CLIKA__HIDDEN;
-/* What a thread has while it may not write: always busy, and where its losses are counted. */
-extern struct clika_buffer clika_blocked_v1 CLIKA__HIDDEN;
-extern uint32_t clika_key_v1 CLIKA__HIDDEN;    /* pthread key + 1; 0 = none yet */
-extern uint32_t clika_nowipe_v1 CLIKA__HIDDEN; /* no MADV_WIPEONFORK here: compare pids */
-/* Not in the group: lld refuses a thread-local that a bitcode file defines in assembler. */
-extern __thread struct clika_buffer *clika_tls_v1 CLIKA__HIDDEN CLIKA__TLS;
-__thread struct clika_buffer *clika_tls_v1 __attribute__((__weak__, __used__));
-extern void clika_batch_v1(struct clika_buffer *buffer, uint64_t from, uint64_t to) CLIKA__HIDDEN;
-
-#define CLIKA__KEY_CLOSED 0xffffffffu
-#define CLIKA__DATA_OFFSET 4096u
-/* the thread's last time: a word of the buffer that is ours */
-#define CLIKA__LAST_OFFSET 4088u
-#define CLIKA__SHORT_REC 24u /* a span, a begin and an end without arguments */
-#define CLIKA__FENCE() __atomic_signal_fence(__ATOMIC_SEQ_CST)
-
-/* glibc before 2.34 keeps threads in a library of their own, which may not be there. */
-#if defined(__GLIBC__) && !(__GLIBC__ > 2 || (__GLIBC__ == 2 && __GLIBC_MINOR__ >= 34))
-#define CLIKA__PTHREAD __attribute__((__weak__))
-#else
-#define CLIKA__PTHREAD
-#endif
-extern int clika__key_create(unsigned int *key,
-			     void (*dtor)(void *)) __asm__("pthread_key_create") CLIKA__PTHREAD;
-extern int clika__key_delete(unsigned int key) __asm__("pthread_key_delete") CLIKA__PTHREAD;
-extern int clika__key_set(unsigned int key,
-			  const void *value) __asm__("pthread_setspecific") CLIKA__PTHREAD;
-extern unsigned long clika__self(void) __asm__("pthread_self") CLIKA__PTHREAD;
-extern int clika__cpu_clock(unsigned long thread,
-			    int *clock) __asm__("pthread_getcpuclockid") CLIKA__PTHREAD;
-
-/* Bare system calls: they leave errno alone and are safe in signal handlers. */
-#ifdef __x86_64__
-enum {
-	CLIKA__MMAP = 9,
-	CLIKA__MADVISE = 28,
-	CLIKA__GETPID = 39,
-	CLIKA__GETPPID = 110,
-	CLIKA__GETTID = 186
-};
-
-CLIKA__INLINE long clika__syscall(long nr, long a, long b, long c, long d, long e)
-{
-	register long r10 __asm__("r10") = d;
-	register long r8 __asm__("r8") = e;
-	register long r9 __asm__("r9") = 0;
-	long ret;
-
-	__asm__ volatile("syscall"
-			 : "=a"(ret)
-			 : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	return ret;
-}
-#else
-enum {
-	CLIKA__MMAP = 222,
-	CLIKA__MADVISE = 233,
-	CLIKA__GETPID = 172,
-	CLIKA__GETPPID = 173,
-	CLIKA__GETTID = 178
-};
-
-CLIKA__INLINE long clika__syscall(long nr, long a, long b, long c, long d, long e)
-{
-	register long x8 __asm__("x8") = nr;
-	register long x0 __asm__("x0") = a;
-	register long x1 __asm__("x1") = b;
-	register long x2 __asm__("x2") = c;
-	register long x3 __asm__("x3") = d;
-	register long x4 __asm__("x4") = e;
-	register long x5 __asm__("x5") = 0;
-
-	__asm__ volatile("svc #0"
-			 : "+r"(x0)
-			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-			 : "memory");
-	return x0;
-}
-#endif
-
-/* ---- the clock of the batched transport ---- */
+/* ---- both transports: the clock --------------------------------------------------------------- */
 
 #if defined(__x86_64__) && !defined(CLIKA_NO_TSC)
 
@@ -676,17 +500,6 @@ CLIKA__INLINE uint64_t clika__now_after(void)
 	return clika__now();
 }
 
-/* A thread's own times never step back, however they were read. @b is locked. */
-CLIKA__INLINE uint64_t clika__in_order(struct clika_buffer *b, uint64_t now)
-{
-	uint64_t *last = (uint64_t *)((char *)b + CLIKA__LAST_OFFSET);
-
-	if (CLIKA__UNLIKELY(now < *last))
-		now = *last;
-	*last = now;
-	return now;
-}
-
 #else /* the kernel's clock */
 
 CLIKA__INLINE uint64_t clika__now(void)
@@ -699,12 +512,202 @@ CLIKA__INLINE uint64_t clika__now_after(void)
 	return clika__clock();
 }
 
+#endif
+
+#endif /* !CLIKA__OFF */
+
+/* ---- batched transport ----------------------------------------------------------------------- */
+
+#if CLIKA__BATCHED
+
+/*
+ * Everything that exists once an ELF object is one COMDAT group written in assembler: the
+ * compiler can neither fold the semaphore nor leave a copy in each translation unit, and a
+ * group that no marker refers to is dropped whole. LTO may hand all of it to one assembler
+ * run, hence .ifndef. No code of the header is shared between translation units: one of them
+ * may be compiled for a CPU that the others must do without.
+ *
+ * The .reloc keeps .stapsdt.base, which only a section that is not loaded refers to.
+ */
+#define CLIKA__GROUP ",clika_batch_v1,comdat\n"
+/* clang-format off */
+__asm__(".ifndef clika_batch_v1\n"
+	".pushsection .text.clika_batch_v1,\"axG\",@progbits" CLIKA__GROUP
+	".balign 16\n"
+	CLIKA__DATA("clika_batch_v1", "@function")
+	".cfi_startproc\n"
+	".reloc ., " CLIKA__RELOC_NONE ", _.stapsdt.base\n"
+	"nop\n"
+	"ret\n"
+	".cfi_endproc\n"
+	".size clika_batch_v1, .-clika_batch_v1\n"
+	".popsection\n"
+
+	".pushsection .data.clika_object_v1,\"awG\",@progbits" CLIKA__GROUP
+	".balign 64\n"
+	CLIKA__DATA("clika_object_v1", "@object")
+	".8byte 0x4a424f4b494c4331\n"
+	".4byte 1, 2144\n"
+	".zero 2128\n"
+	".size clika_object_v1, 2144\n"
+	".popsection\n"
+
+	".pushsection .probes,\"awG\",@progbits" CLIKA__GROUP
+	".balign 2\n"
+	CLIKA__DATA("clika_semaphore_v1", "@object")
+	".2byte 0\n"
+	".size clika_semaphore_v1, 2\n"
+	".popsection\n"
+
+	".pushsection .bss.clika_state_v1,\"awG\",@nobits" CLIKA__GROUP
+	".balign 64\n"
+	CLIKA__DATA("clika_blocked_v1", "@object")
+	".zero 1192\n"
+	".size clika_blocked_v1, 1192\n"
+	CLIKA__DATA("clika_key_v1", "@object")
+	".zero 4\n"
+	".size clika_key_v1, 4\n"
+	CLIKA__DATA("clika_nowipe_v1", "@object")
+	".zero 4\n"
+	".size clika_nowipe_v1, 4\n"
+	".popsection\n"
+
+	".pushsection .note.clika,\"aG\",@note" CLIKA__GROUP
+	".balign 4\n"
+	".4byte 6, 16, 1\n"
+	".ascii \"clika\\0\\0\\0\"\n"
+	".4byte 1\n"
+	".4byte clika_object_v1 - .\n"
+	".4byte clika_semaphore_v1 - .\n"
+	".4byte clika_batch_v1 - .\n"
+	".popsection\n"
+
+	".pushsection .note.stapsdt,\"G\",@note" CLIKA__GROUP
+	".balign 4\n"
+	".4byte 8, 991f-990f, 3\n"
+	".asciz \"stapsdt\"\n"
+	"990:\n"
+	".8byte clika_batch_v1\n"
+	".8byte _.stapsdt.base\n"
+	".8byte clika_semaphore_v1\n"
+	".asciz \"clika\"\n"
+	".asciz \"batch\"\n"
+	".asciz \"8@" CLIKA__A0 " 8@" CLIKA__A1 " 8@" CLIKA__A2 "\"\n"
+	"991: .balign 4\n"
+	".popsection\n"
+	".endif\n");
+/* clang-format on */
+
+CLIKA__ASSERT(sizeof(struct clika_object) == 2144);
+CLIKA__ASSERT(sizeof(struct clika_buffer) == 1192);
+CLIKA__ASSERT(sizeof(struct clika_rec) == 16);
+
+#ifdef CLIKA_TLS_MODEL
+#define CLIKA__TLS __attribute__((__tls_model__(CLIKA_TLS_MODEL)))
+#else
+#define CLIKA__TLS
+#endif
+
+extern struct clika_object clika_object_v1 CLIKA__HIDDEN;
+extern volatile uint16_t clika_semaphore_v1 CLIKA__HIDDEN;
+/* What a thread has while it may not write: always busy, and where its losses are counted. */
+extern struct clika_buffer clika_blocked_v1 CLIKA__HIDDEN;
+extern uint32_t clika_key_v1 CLIKA__HIDDEN;    /* pthread key + 1; 0 = none yet */
+extern uint32_t clika_nowipe_v1 CLIKA__HIDDEN; /* no MADV_WIPEONFORK here: compare pids */
+/* Not in the group: lld refuses a thread-local that a bitcode file defines in assembler. */
+extern __thread struct clika_buffer *clika_tls_v1 CLIKA__HIDDEN CLIKA__TLS;
+__thread struct clika_buffer *clika_tls_v1 __attribute__((__weak__, __used__));
+extern void clika_batch_v1(struct clika_buffer *buffer, uint64_t from, uint64_t to) CLIKA__HIDDEN;
+
+#define CLIKA__KEY_CLOSED 0xffffffffu
+#define CLIKA__DATA_OFFSET 4096u
+/* the thread's last time: a word of the buffer that is ours */
+#define CLIKA__LAST_OFFSET 4088u
+#define CLIKA__SHORT_REC 24u /* a span, a begin and an end without arguments */
+#define CLIKA__FENCE() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+
+/* glibc before 2.34 keeps threads in a library of their own, which may not be there. */
+#if defined(__GLIBC__) && !(__GLIBC__ > 2 || (__GLIBC__ == 2 && __GLIBC_MINOR__ >= 34))
+#define CLIKA__PTHREAD __attribute__((__weak__))
+#else
+#define CLIKA__PTHREAD
+#endif
+extern int clika__key_create(unsigned int *key,
+			     void (*dtor)(void *)) __asm__("pthread_key_create") CLIKA__PTHREAD;
+extern int clika__key_delete(unsigned int key) __asm__("pthread_key_delete") CLIKA__PTHREAD;
+extern int clika__key_set(unsigned int key,
+			  const void *value) __asm__("pthread_setspecific") CLIKA__PTHREAD;
+extern unsigned long clika__self(void) __asm__("pthread_self") CLIKA__PTHREAD;
+extern int clika__cpu_clock(unsigned long thread,
+			    int *clock) __asm__("pthread_getcpuclockid") CLIKA__PTHREAD;
+
+/* Bare system calls: they leave errno alone and are safe in signal handlers. */
+#ifdef __x86_64__
+enum {
+	CLIKA__MMAP = 9,
+	CLIKA__MADVISE = 28,
+	CLIKA__GETPID = 39,
+	CLIKA__GETPPID = 110,
+	CLIKA__GETTID = 186
+};
+
+CLIKA__INLINE long clika__syscall(long nr, long a, long b, long c, long d, long e)
+{
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = 0;
+	long ret;
+
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+#else
+enum {
+	CLIKA__MMAP = 222,
+	CLIKA__MADVISE = 233,
+	CLIKA__GETPID = 172,
+	CLIKA__GETPPID = 173,
+	CLIKA__GETTID = 178
+};
+
+CLIKA__INLINE long clika__syscall(long nr, long a, long b, long c, long d, long e)
+{
+	register long x8 __asm__("x8") = nr;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = 0;
+
+	__asm__ volatile("svc #0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+			 : "memory");
+	return x0;
+}
+#endif
+
+#if defined(__x86_64__) && !defined(CLIKA_NO_TSC)
+/* A thread's own times never step back, however they were read. @b is locked. */
+CLIKA__INLINE uint64_t clika__in_order(struct clika_buffer *b, uint64_t now)
+{
+	uint64_t *last = (uint64_t *)((char *)b + CLIKA__LAST_OFFSET);
+
+	if (CLIKA__UNLIKELY(now < *last))
+		now = *last;
+	*last = now;
+	return now;
+}
+#else
 CLIKA__INLINE uint64_t clika__in_order(struct clika_buffer *b, uint64_t now)
 {
 	(void)b;
 	return now;
 }
-
 #endif
 
 CLIKA__INLINE uint32_t clika__id(long nr)
@@ -1428,33 +1431,42 @@ extern volatile uint16_t clika_simple_semaphore_v1 __attribute__((__visibility__
 #define CLIKA__SIMPLE_REG1 "%%rsi"
 #define CLIKA__SIMPLE_REG2 "%%rdx"
 #define CLIKA__SIMPLE_REG3 "%%rcx"
+#define CLIKA__SIMPLE_REG4 "%%r8"
+#define CLIKA__SIMPLE_REG5 "%%r9"
 #define CLIKA__IN0 "D"
 #define CLIKA__IN1 "S"
 #define CLIKA__IN2 "d"
 #define CLIKA__IN3 "c"
 #define CLIKA__REGISTER(i) uint64_t clika__r##i = w##i
+#define CLIKA__REGISTER_OF(i, reg) register uint64_t clika__r##i __asm__(reg) = w##i
 #else
 #define CLIKA__SIMPLE_REG0 "x0"
 #define CLIKA__SIMPLE_REG1 "x1"
 #define CLIKA__SIMPLE_REG2 "x2"
 #define CLIKA__SIMPLE_REG3 "x3"
+#define CLIKA__SIMPLE_REG4 "x4"
+#define CLIKA__SIMPLE_REG5 "x5"
 #define CLIKA__IN0 "r"
 #define CLIKA__IN1 "r"
 #define CLIKA__IN2 "r"
 #define CLIKA__IN3 "r"
 #define CLIKA__REGISTER(i) register uint64_t clika__r##i __asm__("x" #i) = w##i
+#define CLIKA__REGISTER_OF(i, reg) CLIKA__REGISTER(i)
 #endif
 
 /*
- * The arguments always sit in the first argument registers, so every site has the same recipe.
- * The note joins the section group of the code, if there is one, and goes when it goes.
+ * The arguments always sit in the first argument registers, so every site has the same recipe; `now`,
+ * the time, follows them, and `place`, where the literal lies, if it may have one. The note joins the
+ * section group of the code, if there is one, and goes when it goes.
  */
-#define CLIKA__HIT(probe, recipe)                                                                  \
+#define CLIKA__HIT_AS(probe, recipe)                                                               \
 	do {                                                                                       \
 		CLIKA__REGISTER(0);                                                                \
 		CLIKA__REGISTER(1);                                                                \
 		CLIKA__REGISTER(2);                                                                \
 		CLIKA__REGISTER(3);                                                                \
+		CLIKA__REGISTER_OF(4, "r8");                                                       \
+		CLIKA__REGISTER_OF(5, "r9");                                                       \
 		__asm__ volatile("990: nop\n"                                                      \
 				 ".reloc 990b, " CLIKA__RELOC_NONE ", _.stapsdt.base\n"            \
 				 ".pushsection .note.stapsdt,\"?\",@note\n"                        \
@@ -1472,16 +1484,41 @@ extern volatile uint16_t clika_simple_semaphore_v1 __attribute__((__visibility__
 				 ".popsection\n"                                                   \
 				 :                                                                 \
 				 : CLIKA__IN0(clika__r0), CLIKA__IN1(clika__r1),                   \
-				   CLIKA__IN2(clika__r2), CLIKA__IN3(clika__r3)                    \
+				   CLIKA__IN2(clika__r2), CLIKA__IN3(clika__r3), "r"(clika__r4),   \
+				   "r"(clika__r5)                                                  \
 				 : "memory");                                                      \
 	} while (0)
+/* The time is word n, the place word m. */
+#define CLIKA__HIT(probe, n)                                                                       \
+	do {                                                                                       \
+		w##n = now;                                                                        \
+		CLIKA__HIT_AS(probe, CLIKA__RECIPE##n);                                            \
+	} while (0)
+#define CLIKA__HIT_NAMED_AS(probe, n, m, recipe)                                                   \
+	do {                                                                                       \
+		w##n = now;                                                                        \
+		w##m = place;                                                                      \
+		CLIKA__HIT_AS(probe, recipe);                                                      \
+	} while (0)
+#define CLIKA__HIT_NAMED(probe, n, m) CLIKA__HIT_NAMED_AS(probe, n, m, CLIKA__RECIPE##m)
 
-#define CLIKA__R0 ""
-#define CLIKA__R1 "8@" CLIKA__SIMPLE_REG0
-#define CLIKA__R2 CLIKA__R1 " 8@" CLIKA__SIMPLE_REG1
-#define CLIKA__R2S CLIKA__R1 " -8@" CLIKA__SIMPLE_REG1
-#define CLIKA__R3 CLIKA__R2 " 8@" CLIKA__SIMPLE_REG2
-#define CLIKA__R4 CLIKA__R3 " 8@" CLIKA__SIMPLE_REG3
+#define CLIKA__RECIPE0 "8@" CLIKA__SIMPLE_REG0
+#define CLIKA__RECIPE1 CLIKA__RECIPE0 " 8@" CLIKA__SIMPLE_REG1
+#define CLIKA__RECIPE2 CLIKA__RECIPE1 " 8@" CLIKA__SIMPLE_REG2
+#define CLIKA__RECIPE3 CLIKA__RECIPE2 " 8@" CLIKA__SIMPLE_REG3
+#define CLIKA__RECIPE4 CLIKA__RECIPE3 " 8@" CLIKA__SIMPLE_REG4
+#define CLIKA__RECIPE5 CLIKA__RECIPE4 " 8@" CLIKA__SIMPLE_REG5
+/* its second value is signed; so is every displacement, whose sign nobody needs */
+#define CLIKA__RECIPE_SIGNED                                                                       \
+	CLIKA__RECIPE0 " -8@" CLIKA__SIMPLE_REG1 " 8@" CLIKA__SIMPLE_REG2 " 8@" CLIKA__SIMPLE_REG3
+
+/* Displacement of the literal from the semaphore: readers find the text in the file. 0 = none. */
+CLIKA__INLINE uint64_t clika__place(const char *literal)
+{
+	int64_t d = (int64_t)((uintptr_t)literal - (uintptr_t)&clika_simple_semaphore_v1);
+
+	return literal && d == (int32_t)d ? CLIKA__CAST(uint64_t, d) : 0;
+}
 
 /* Reads the string through: the kernel's reader does not fault a page in. */
 CLIKA__INLINE uint64_t clika__touch(const char *s)
@@ -1511,9 +1548,10 @@ CLIKA__INLINE void clika__touch_keys(uint32_t nargs, const struct clika_arg *arg
 
 CLIKA__FUNC clika_token clika__span_begin(const char *literal)
 {
-	uint64_t w0 = clika__touch(literal), w1 = clika__category(literal), w2 = 0, w3 = 0;
+	uint64_t w0 = clika__touch(literal), w1 = clika__category(literal), w2, w3, w4 = 0, w5 = 0;
+	uint64_t place = clika__place(literal), now = clika__now();
 
-	CLIKA__HIT(span_begin, CLIKA__R2);
+	CLIKA__HIT_NAMED(span_begin, 2, 3);
 	return 1;
 }
 
@@ -1521,80 +1559,85 @@ CLIKA__FUNC clika_token clika__span_begin_x(const char *literal, const char *nam
 					    const struct clika_arg *args)
 {
 	uint64_t w0 = clika__touch(name ? name : literal), w1 = clika__category(literal);
-	uint64_t w2 = nargs, w3 = (uint64_t)(uintptr_t)args;
+	uint64_t w2 = nargs, w3 = (uint64_t)(uintptr_t)args, w4 = 0, w5 = 0, now;
+	uint64_t place = clika__place(name ? CLIKA__NO_TEXT : literal);
 
 	clika__touch_keys(nargs, args);
+	now = clika__now();
 	if (nargs)
-		CLIKA__HIT(span_begin_args, CLIKA__R4);
+		CLIKA__HIT_NAMED(span_begin_args, 4, 5);
 	else
-		CLIKA__HIT(span_begin, CLIKA__R2);
+		CLIKA__HIT_NAMED(span_begin, 2, 3);
 	return 1;
 }
 
 CLIKA__FUNC void clika__span_end(clika_token token)
 {
-	uint64_t w0 = 0, w1 = 0, w2 = 0, w3 = 0;
+	uint64_t w0, w1 = 0, w2 = 0, w3 = 0, w4 = 0, w5 = 0, now = clika__now();
 
 	(void)token;
-	CLIKA__HIT(span_end, CLIKA__R0);
+	CLIKA__HIT(span_end, 0);
 }
 
 CLIKA__FUNC void clika__span_end_x(clika_token token, uint32_t nargs, const struct clika_arg *args)
 {
-	uint64_t w0 = nargs, w1 = (uint64_t)(uintptr_t)args, w2 = 0, w3 = 0;
+	uint64_t w0 = nargs, w1 = (uint64_t)(uintptr_t)args, w2 = 0, w3 = 0, w4 = 0, w5 = 0;
+	uint64_t now = clika__now();
 
-	clika__touch_keys(nargs, args);
 	if (!token)
 		return;
+	clika__touch_keys(nargs, args);
 	if (nargs)
-		CLIKA__HIT(span_end_args, CLIKA__R2);
+		CLIKA__HIT(span_end_args, 2);
 	else
-		CLIKA__HIT(span_end, CLIKA__R0);
+		CLIKA__HIT(span_end, 0);
 }
 
 /* Values other than the name shift to where the probe of that kind has them. */
 CLIKA__FUNC void clika__emit(uint32_t kind, const char *literal, const char *name, uint64_t v0,
 			     uint64_t v1, uint64_t v2, uint32_t nargs, const struct clika_arg *args)
 {
-	uint64_t w0 = clika__touch(name ? name : literal), w1 = v0, w2 = v1, w3 = v2;
+	uint64_t w0 = clika__touch(name ? name : literal), w1 = v0, w2 = v1, w3 = v2, w4 = 0;
+	uint64_t w5 = 0, place = clika__place(name ? CLIKA__NO_TEXT : literal), now;
 
 	clika__touch_keys(nargs, args);
+	now = clika__now_after();
 	switch (kind & 0xff) {
 	case CLIKA_REC_INSTANT:
 		w1 = clika__category(literal);
 		w2 = nargs;
 		w3 = (uint64_t)(uintptr_t)args;
 		if (nargs)
-			CLIKA__HIT(instant_args, CLIKA__R4);
+			CLIKA__HIT_NAMED(instant_args, 4, 5);
 		else
-			CLIKA__HIT(instant, CLIKA__R2);
+			CLIKA__HIT_NAMED(instant, 2, 3);
 		return;
 	case CLIKA_REC_COUNTER_I64:
-		CLIKA__HIT(counter_i64, CLIKA__R2S);
+		CLIKA__HIT_NAMED_AS(counter_i64, 2, 3, CLIKA__RECIPE_SIGNED);
 		return;
 	case CLIKA_REC_COUNTER_F64:
-		CLIKA__HIT(counter_f64, CLIKA__R2);
+		CLIKA__HIT_NAMED(counter_f64, 2, 3);
 		return;
 	case CLIKA_REC_FLOW_OUT:
-		CLIKA__HIT(flow_out, CLIKA__R2);
+		CLIKA__HIT_NAMED(flow_out, 2, 3);
 		return;
 	case CLIKA_REC_FLOW_STEP:
-		CLIKA__HIT(flow_step, CLIKA__R2);
+		CLIKA__HIT_NAMED(flow_step, 2, 3);
 		return;
 	case CLIKA_REC_FLOW_IN:
-		CLIKA__HIT(flow_in, CLIKA__R2);
+		CLIKA__HIT_NAMED(flow_in, 2, 3);
 		return;
 	case CLIKA_REC_REQUEST_FIRST:
-		CLIKA__HIT(request_first, CLIKA__R2);
+		CLIKA__HIT_NAMED(request_first, 2, 3);
 		return;
 	case CLIKA_REC_REQUEST_OUTPUT:
-		CLIKA__HIT(request_output, CLIKA__R3);
+		CLIKA__HIT_NAMED(request_output, 3, 4);
 		return;
 	case CLIKA_REC_CAPTURE_BEGIN:
-		CLIKA__HIT(capture_begin, CLIKA__R1);
+		CLIKA__HIT_NAMED(capture_begin, 1, 2);
 		return;
 	case CLIKA_REC_CAPTURE_END:
-		CLIKA__HIT(capture_end, CLIKA__R1);
+		CLIKA__HIT_NAMED(capture_end, 1, 2);
 		return;
 	case CLIKA_REC_ALLOC:
 	case CLIKA_REC_RESERVE: /* address, bytes, device; the pool comes as the name */
@@ -1603,18 +1646,18 @@ CLIKA__FUNC void clika__emit(uint32_t kind, const char *literal, const char *nam
 		w1 = v0;
 		w2 = v1;
 		if ((kind & 0xff) == CLIKA_REC_ALLOC)
-			CLIKA__HIT(alloc, CLIKA__R4);
+			CLIKA__HIT_NAMED(alloc, 4, 5);
 		else
-			CLIKA__HIT(reserve, CLIKA__R4);
+			CLIKA__HIT_NAMED(reserve, 4, 5);
 		return;
 	case CLIKA_REC_FREE:
 	case CLIKA_REC_RELEASE: /* address, device */
 		w0 = (uint32_t)v1;
 		w1 = v0;
 		if ((kind & 0xff) == CLIKA_REC_FREE)
-			CLIKA__HIT(free, CLIKA__R2);
+			CLIKA__HIT(free, 2);
 		else
-			CLIKA__HIT(release, CLIKA__R2);
+			CLIKA__HIT(release, 2);
 		return;
 	default:
 		break;
@@ -1624,27 +1667,27 @@ CLIKA__FUNC void clika__emit(uint32_t kind, const char *literal, const char *nam
 	switch (kind & 0xff) {
 	case CLIKA_REC_ASYNC_BEGIN:
 		if (nargs)
-			CLIKA__HIT(async_begin_args, CLIKA__R4);
+			CLIKA__HIT_NAMED(async_begin_args, 4, 5);
 		else
-			CLIKA__HIT(async_begin, CLIKA__R2);
+			CLIKA__HIT_NAMED(async_begin, 2, 3);
 		return;
 	case CLIKA_REC_ASYNC_END:
 		if (nargs)
-			CLIKA__HIT(async_end_args, CLIKA__R4);
+			CLIKA__HIT_NAMED(async_end_args, 4, 5);
 		else
-			CLIKA__HIT(async_end, CLIKA__R2);
+			CLIKA__HIT_NAMED(async_end, 2, 3);
 		return;
 	case CLIKA_REC_REQUEST_BEGIN:
 		if (nargs)
-			CLIKA__HIT(request_begin_args, CLIKA__R4);
+			CLIKA__HIT_NAMED(request_begin_args, 4, 5);
 		else
-			CLIKA__HIT(request_begin, CLIKA__R2);
+			CLIKA__HIT_NAMED(request_begin, 2, 3);
 		return;
 	case CLIKA_REC_REQUEST_END:
 		if (nargs)
-			CLIKA__HIT(request_end_args, CLIKA__R4);
+			CLIKA__HIT_NAMED(request_end_args, 4, 5);
 		else
-			CLIKA__HIT(request_end, CLIKA__R2);
+			CLIKA__HIT_NAMED(request_end, 2, 3);
 		return;
 	default:
 		return;
@@ -1653,29 +1696,30 @@ CLIKA__FUNC void clika__emit(uint32_t kind, const char *literal, const char *nam
 
 CLIKA__FUNC void clika__name(uint32_t kind, uint64_t id, const char *text)
 {
-	uint64_t w0 = id, w1 = clika__touch(text), w2 = 0, w3 = 0;
+	uint64_t w0 = id, w1 = clika__touch(text), w2 = 0, w3 = 0, w4 = 0, w5 = 0, now;
 
 	if (!clika_simple_semaphore_v1)
 		return;
+	now = clika__now();
 	switch (kind & 0xff) {
 	case CLIKA_REC_QUEUE_NAME:
-		CLIKA__HIT(queue_name, CLIKA__R2);
+		CLIKA__HIT(queue_name, 2);
 		return;
 	case CLIKA_REC_DEVICE_NAME:
-		CLIKA__HIT(device_name, CLIKA__R2);
+		CLIKA__HIT(device_name, 2);
 		return;
 	case CLIKA_REC_THREAD_NAME:
 		w0 = w1;
-		CLIKA__HIT(thread_name, CLIKA__R1);
+		CLIKA__HIT(thread_name, 1);
 		return;
 	default:
 		w0 = w1;
-		CLIKA__HIT(process_label, CLIKA__R1);
+		CLIKA__HIT(process_label, 1);
 		return;
 	}
 }
 
-/* A hit has the time at which it happens: a past span becomes an instant that tells its length. */
+/* Hits come in the order of their times: a past span becomes an instant that tells its length. */
 CLIKA__FUNC void clika__span_complete(const char *literal, const char *name, uint64_t start,
 				      uint32_t nargs, const struct clika_arg *args)
 {
@@ -1695,16 +1739,6 @@ CLIKA__FUNC void clika__span_complete(const char *literal, const char *name, uin
 		n++;
 	}
 	clika__emit(CLIKA_REC_INSTANT, literal, name, 0, 0, 0, n, all);
-}
-
-CLIKA__INLINE uint64_t clika__now(void)
-{
-	return clika__clock();
-}
-
-CLIKA__INLINE uint64_t clika__now_after(void)
-{
-	return clika__clock();
 }
 
 CLIKA__INLINE void clika__flush(void)

@@ -422,12 +422,12 @@ static void reads_every_kind_of_argument(void **state)
 	assert_int_equal(collect(f), 2);
 	assert_int_equal(f->rec[1].hdr.kind, W_HIT);
 	assert_int_equal(f->rec[1].hit.hit.n_vals, 6);
-	assert_int_equal((int64_t)f->rec[1].hit.hit.vals[0], -9);
-	assert_int_equal(f->rec[1].hit.hit.vals[1], 0xf0);
-	assert_int_equal((int64_t)f->rec[1].hit.hit.vals[2], -16);
-	assert_int_equal((int64_t)f->rec[1].hit.hit.vals[3], -7);
-	assert_int_equal(f->rec[1].hit.hit.vals[4], 8);
-	assert_int_equal(f->rec[1].hit.hit.vals[5], 0x11223344556677f0);
+	assert_int_equal((int64_t)f->rec[1].hit.vals[0], -9);
+	assert_int_equal(f->rec[1].hit.vals[1], 0xf0);
+	assert_int_equal((int64_t)f->rec[1].hit.vals[2], -16);
+	assert_int_equal((int64_t)f->rec[1].hit.vals[3], -7);
+	assert_int_equal(f->rec[1].hit.vals[4], 8);
+	assert_int_equal(f->rec[1].hit.vals[5], 0x11223344556677f0);
 	shut(f);
 }
 
@@ -477,7 +477,7 @@ static void flags_text_that_cannot_be_read(void **state)
 	assert_int_equal(collect(f), 2);
 	assert_int_equal(f->rec[1].hdr.flags & WF_FAULT, WF_FAULT);
 	assert_string_equal(f->rec[1].hit.text[0], "");
-	assert_int_equal(f->rec[1].hit.hit.vals[0], 0xdead0000);
+	assert_int_equal(f->rec[1].hit.vals[0], 0xdead0000);
 	shut(f);
 }
 
@@ -495,6 +495,128 @@ static void survives_a_million_made_up_arguments(void **state)
 	assert_int_equal(collect(f), 2);
 	assert_int_equal(f->rec[1].hit.hit.n_args, 0);
 	assert_int_equal(f->rec[1].hdr.flags & WF_FAULT, WF_FAULT);
+	shut(f);
+}
+
+/* Words of struct pt_regs that hold the argument registers. */
+#ifdef __x86_64__
+static const int arg_words[] = { 14, 13, 12, 11, 9, 8 };
+#else
+static const int arg_words[] = { 0, 1, 2, 3, 4, 5 };
+#endif
+
+static const struct wire_hit *hit_by_registers(struct fixture *f, struct wire_site *s,
+					       const uint64_t arg[6])
+{
+	uint64_t regs[42] = { 0 };
+
+	s->in_regs = 1;
+	for (int i = 0; i < 6; i++) {
+		regs[arg_words[i]] = arg[i];
+		s->specs[i] =
+			(struct wire_spec){ .kind = SPEC_REG, .reg = arg_words[i] * 8, .bytes = 8 };
+	}
+	set_site(f, s);
+	f->n = 0;
+	run(f->skel->progs.twin_hit, 1, (uintptr_t)regs, 0, 0);
+	collect(f);
+	assert_true(f->n > 0);
+	assert_int_equal(f->rec[f->n - 1].hdr.size, f->size[f->n - 1]);
+	return &f->rec[f->n - 1].hit.hit;
+}
+
+static const char *brief_text(const struct wire_hit *h, unsigned i)
+{
+	return (const char *)(h + 1) + h->room * 8 + i * WIRE_BRIEF;
+}
+
+static void keeps_short_texts_in_brief_records(void **state)
+{
+	struct fixture *f = open_with(1 << 16, true, false);
+	struct wire_site s = {
+		.kind = SITE_MARKER, .n_specs = 2, .str_mask = 3, .n_strs = 2, .str_at = { 0, 1 }
+	};
+	char longest[WIRE_BRIEF], longer[WIRE_BRIEF + 1];
+	const struct wire_hit_full *full;
+	const struct wire_hit *h;
+
+	(void)state;
+	memset(longest, 'x', sizeof(longest));
+	longest[sizeof(longest) - 2] = 0;
+	memset(longer, 'y', sizeof(longer));
+	longer[sizeof(longer) - 2] = 0;
+	h = hit_by_registers(f, &s, (uint64_t[6]){ (uintptr_t) "linear", 0 });
+	assert_int_equal(h->n_texts, 1);
+	assert_int_equal(h->hdr.size, sizeof(*h) + 2 * 8 + WIRE_BRIEF);
+	assert_string_equal(brief_text(h, 0), "linear");
+	assert_int_equal(((const uint64_t *)(h + 1))[1], 0);
+	h = hit_by_registers(f, &s, (uint64_t[6]){ (uintptr_t)longest, (uintptr_t) "phase" });
+	assert_int_equal(h->n_texts, 2);
+	assert_int_equal(h->n_vals, 2);
+	assert_string_equal(brief_text(h, 0), longest);
+	assert_string_equal(brief_text(h, 1), "phase");
+	full = (const struct wire_hit_full *)(const void *)hit_by_registers(
+		f, &s, (uint64_t[6]){ (uintptr_t)longer, (uintptr_t) "phase" });
+	assert_int_equal(full->hit.room, WIRE_MAX_ARGS);
+	assert_string_equal(full->text[0], longer);
+	assert_string_equal(full->text[1], "phase");
+	/* Nobody can read the name; the marker did happen. */
+	full = (const struct wire_hit_full *)(const void *)hit_by_registers(
+		f, &s, (uint64_t[6]){ 0xdead0000, 0 });
+	assert_int_equal(full->hit.hdr.flags & WF_FAULT, WF_FAULT);
+	assert_int_equal(full->vals[0], 0xdead0000);
+	/* The string is the last of four. */
+	s = (struct wire_site){
+		.kind = SITE_MARKER, .n_specs = 4, .str_mask = 8, .n_strs = 1, .str_at = { 3 }
+	};
+	h = hit_by_registers(f, &s, (uint64_t[6]){ 1, 0x1000, 64, (uintptr_t) "arena" });
+	assert_int_equal(h->room, 4);
+	assert_int_equal(((const uint64_t *)(h + 1))[2], 64);
+	assert_string_equal(brief_text(h, 0), "arena");
+	shut(f);
+}
+
+static void takes_time_and_literal_from_the_marker(void **state)
+{
+	struct fixture *f = open_with(1 << 16, true, false);
+	struct wire_site s = { .kind = SITE_MARKER,
+			       .n_specs = 2,
+			       .str_mask = 3,
+			       .n_strs = 2,
+			       .str_at = { 0, 1 },
+			       .time_at = 3,
+			       .literal_at = 4 };
+	const struct wire_hit *h;
+
+	(void)state;
+	h = hit_by_registers(f, &s, (uint64_t[6]){ 0xdead0000, 0, 1234567, (uint64_t)-96 });
+	assert_int_equal(h->hdr.ts, 1234567);
+	assert_int_equal((int32_t)h->task.aux, -96);
+	assert_int_equal(h->hdr.size, sizeof(*h));
+	assert_int_equal(h->n_texts + h->n_vals, 0);
+	/* Made at run time, and without a time: both have to be asked for. */
+	h = hit_by_registers(f, &s, (uint64_t[6]){ (uintptr_t) "gelu", 0, 0, 0 });
+	assert_true(h->hdr.ts > 1234567);
+	assert_int_equal(h->task.aux, 0);
+	assert_string_equal(brief_text(h, 0), "gelu");
+	/* No displacement at all. */
+	h = hit_by_registers(f, &s, (uint64_t[6]){ (uintptr_t) "gelu", 0, 0, 1ull << 40 });
+	assert_int_equal(h->task.aux, 0);
+	/* A counter's value is kept beside the literal; the end of a span has nothing but its time. */
+	s = (struct wire_site){ .kind = SITE_MARKER,
+				.n_specs = 2,
+				.str_mask = 1,
+				.n_strs = 1,
+				.time_at = 3,
+				.literal_at = 4 };
+	h = hit_by_registers(f, &s, (uint64_t[6]){ (uintptr_t) "depth", 7, 99, 8 });
+	assert_int_equal(h->task.aux, 8);
+	assert_int_equal(((const uint64_t *)(h + 1))[1], 7);
+	assert_int_equal(h->n_texts, 0);
+	s = (struct wire_site){ .kind = SITE_MARKER, .time_at = 1 };
+	h = hit_by_registers(f, &s, (uint64_t[6]){ 77 });
+	assert_int_equal(h->hdr.ts, 77);
+	assert_int_equal(h->hdr.size, sizeof(*h));
 	shut(f);
 }
 
@@ -535,6 +657,8 @@ int main(void)
 		cmocka_unit_test(reads_a_name_and_typed_arguments),
 		cmocka_unit_test(flags_text_that_cannot_be_read),
 		cmocka_unit_test(survives_a_million_made_up_arguments),
+		cmocka_unit_test(keeps_short_texts_in_brief_records),
+		cmocka_unit_test(takes_time_and_literal_from_the_marker),
 		cmocka_unit_test(tells_calls_from_returns),
 	};
 

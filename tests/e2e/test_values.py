@@ -95,6 +95,10 @@ class Checks:
         rich, = self.events("i", "instant_with_arguments")
         self.assertEqual(said(rich), {"value": -3, "why": "because"})
 
+    def test_literals_tell_where_they_stand_in_the_source(self):
+        for event in (self.events("i", "instant")[0], self.events("b", "transfer")[0]):
+            self.assertRegex(event["args"]["clika.source"], r"every_marker\w*\.[ch]+p*:\d+$")
+
     def test_counters_have_their_values_in_order(self):
         depth = [e["args"]["value"] for e in self.events("C", "queue_depth")]
         self.assertEqual(depth[:2], [5, -2])

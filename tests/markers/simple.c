@@ -34,12 +34,12 @@ static int n_sites;
 
 struct hit {
 	const char *probe, *recipe;
-	uint64_t arg[4];
+	uint64_t arg[6];
 };
 static struct hit hits[64];
 static volatile int n_hits; /* a trap changes it behind the compiler's back */
 
-static void on_hit(uintptr_t pc, const uint64_t arg[4])
+static void on_hit(uintptr_t pc, const uint64_t arg[6])
 {
 	for (int i = 0; i < n_sites; i++) {
 		if (sites[i].pc != pc)
@@ -115,30 +115,54 @@ static const char *text(uint64_t v)
 }
 
 #ifdef __x86_64__
-#define REG0 "%rdi"
-#define REG1 "%rsi"
-#define REG2 "%rdx"
-#define REG3 "%rcx"
+static const char *const regs[] = { "%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9" };
 #else
-#define REG0 "x0"
-#define REG1 "x1"
-#define REG2 "x2"
-#define REG3 "x3"
+static const char *const regs[] = { "x0", "x1", "x2", "x3", "x4", "x5" };
 #endif
-static const char recipe1[] = "8@" REG0, recipe2[] = "8@" REG0 " 8@" REG1;
-static const char recipe3[] = "8@" REG0 " 8@" REG1 " 8@" REG2;
-static const char recipe4[] = "8@" REG0 " 8@" REG1 " 8@" REG2 " 8@" REG3;
 
-static const struct hit *next(const char *probe, const char *recipe)
+static uint64_t begun; /* when the first marker was told */
+
+/* The displacement leads to the literal of the marker's own name. */
+static const char *literal(uint64_t place)
 {
+	return (const char *)((uintptr_t)&clika_simple_semaphore_v1 + (uintptr_t)place);
+}
+
+/* The next hit: of @probe, with @n values, its time behind them and, unless @name is NULL, its place. */
+static const struct hit *next_of(const char *probe, int n, const char *name, const char *second)
+{
+	static uint64_t last;
 	static int at;
 	const struct hit *h = &hits[at++];
+	char recipe[128] = "";
 
 	REQUIRE(at <= n_hits);
+	for (int i = 0; i < n + 1 + (name != NULL); i++) {
+		strcat(recipe, i == 0 ? "" : " ");
+		strcat(recipe, i == 1 ? second : "8@");
+		strcat(recipe, regs[i]);
+	}
 	if (strcmp(h->probe, probe) != 0 || strcmp(h->recipe, recipe) != 0)
 		fprintf(stderr, "%s(%s) instead of %s(%s)\n", h->probe, h->recipe, probe, recipe);
 	REQUIRE(strcmp(h->probe, probe) == 0 && strcmp(h->recipe, recipe) == 0);
+	REQUIRE(h->arg[n] >= (last ? last : begun) && h->arg[n] <= clika__clock() + 1000);
+	last = h->arg[n];
+	if (name && *name)
+		REQUIRE(strcmp(literal(h->arg[n + 1]), name) == 0);
+	else if (name)
+		REQUIRE(h->arg[n + 1] == 0);
 	return h;
+}
+
+static const struct hit *next(const char *probe, int n)
+{
+	return next_of(probe, n, NULL, "8@");
+}
+
+/* @name: of the literal; "" = the name was made at run time. */
+static const struct hit *next_named(const char *probe, int n, const char *name)
+{
+	return next_of(probe, n, name, "8@");
 }
 
 static void is_named(const struct hit *h, const char *name)
@@ -148,7 +172,7 @@ static void is_named(const struct hit *h, const char *name)
 
 static void has_id(const char *probe, const char *name, uint64_t id)
 {
-	const struct hit *h = next(probe, recipe2);
+	const struct hit *h = next_named(probe, 2, name);
 
 	is_named(h, name);
 	REQUIRE(h->arg[1] == id);
@@ -199,29 +223,31 @@ static void mark_all(const char *dynamic)
 
 static void check_spans(void)
 {
-	const struct hit *h = next("span_begin", recipe2);
+	const struct hit *h = next_named("span_begin", 2, "span");
+	const char *place = literal(h->arg[3]);
 
 	is_named(h, "span");
 	REQUIRE(strcmp(text(h->arg[1]), "cat") == 0);
-	next("span_end", "");
-	h = next("span_begin_args", recipe4);
+	REQUIRE(strcmp(place + 5, "cat") == 0 && strstr(place + 9, "simple.c:"));
+	next("span_end", 0);
+	h = next_named("span_begin_args", 4, "");
 	is_named(h, "dynamic");
 	REQUIRE(h->arg[1] == 0 && h->arg[2] == 2);
 	has_args(h->arg[2], h->arg[3]);
-	h = next("span_end_args", recipe2);
+	h = next("span_end_args", 2);
 	has_args(h->arg[0], h->arg[1]);
-	is_named(next("span_begin", recipe2), "scoped");
-	next("span_end", "");
-	h = next("instant", recipe2);
+	is_named(next_named("span_begin", 2, "scoped"), "scoped");
+	next("span_end", 0);
+	h = next_named("instant", 2, "instant");
 	is_named(h, "instant");
 	REQUIRE(h->arg[1] == 0);
-	h = next("instant_args", recipe4);
+	h = next_named("instant_args", 4, "instant");
 	REQUIRE(strcmp(text(h->arg[1]), "cat") == 0 && h->arg[2] == 1);
 }
 
 static void check_values(void)
 {
-	const struct hit *h = next("counter_i64", "8@" REG0 " -8@" REG1);
+	const struct hit *h = next_of("counter_i64", 2, "i64", "-8@");
 	double half = 0.5;
 	uint64_t bits;
 
@@ -230,45 +256,45 @@ static void check_values(void)
 	REQUIRE((int64_t)h->arg[1] == -5);
 	has_id("counter_f64", "f64", bits);
 	has_id("async_begin", "async", 6);
-	h = next("async_end_args", recipe4);
+	h = next_named("async_end_args", 4, "async");
 	is_named(h, "async");
 	REQUIRE(h->arg[1] == 6);
 	has_args(h->arg[2], h->arg[3]);
 	has_id("flow_out", "flow", 7);
 	has_id("flow_step", "flow", 7);
 	has_id("flow_in", "flow", 7);
-	h = next("request_begin_args", recipe4);
+	h = next_named("request_begin_args", 4, "request");
 	REQUIRE(h->arg[1] == 8 && h->arg[2] == 1);
 	has_id("request_first", "request", 8);
-	h = next("request_output", recipe3);
+	h = next_named("request_output", 3, "request");
 	REQUIRE(h->arg[1] == 8 && h->arg[2] == 9);
 	has_id("request_end", "request", 8);
 }
 
 static void check_memory_and_names(void)
 {
-	const struct hit *h = next("alloc", recipe4);
+	const struct hit *h = next_named("alloc", 4, "pool");
 
 	REQUIRE(h->arg[0] == 1 && h->arg[1] == 0x1000 && h->arg[2] == 64);
 	REQUIRE(strcmp(text(h->arg[3]), "pool") == 0);
-	h = next("free", recipe2);
+	h = next("free", 2);
 	REQUIRE(h->arg[0] == 1 && h->arg[1] == 0x1000);
-	h = next("reserve", recipe4);
+	h = next_named("reserve", 4, "arena");
 	REQUIRE(h->arg[0] == 2 && h->arg[2] == 128 && strcmp(text(h->arg[3]), "arena") == 0);
-	h = next("release", recipe2);
+	h = next("release", 2);
 	REQUIRE(h->arg[0] == 2 && h->arg[1] == 0x2000);
-	is_named(next("thread_name", recipe1), "thread");
-	h = next("queue_name", recipe2);
+	is_named(next("thread_name", 1), "thread");
+	h = next("queue_name", 2);
 	REQUIRE(h->arg[0] == 10 && strcmp(text(h->arg[1]), "queue") == 0);
-	h = next("device_name", recipe2);
+	h = next("device_name", 2);
 	REQUIRE(h->arg[0] == 2 && strcmp(text(h->arg[1]), "device") == 0);
-	is_named(next("process_label", recipe1), "label");
-	is_named(next("capture_begin", recipe1), "tag");
-	is_named(next("capture_end", recipe1), "dynamic");
+	is_named(next("process_label", 1), "label");
+	is_named(next_named("capture_begin", 1, "tag"), "tag");
+	is_named(next_named("capture_end", 1, ""), "dynamic");
 }
 
 /* What the array holds is looked at inside the hit, while it lives. */
-static void on_args_hit(uintptr_t pc, const uint64_t arg[4])
+static void on_args_hit(uintptr_t pc, const uint64_t arg[6])
 {
 	const struct clika_arg *a = (const struct clika_arg *)(uintptr_t)arg[3];
 
@@ -292,6 +318,7 @@ int main(void)
 	mark_all(dynamic);
 	REQUIRE(n_hits == 0);
 	clika_simple_semaphore_v1 = 1;
+	begun = clika__clock();
 	mark_all(dynamic);
 	before = n_hits;
 	check_spans();
@@ -300,7 +327,7 @@ int main(void)
 	trap__fn = on_args_hit;
 	CLIKA_INSTANT("last", CLIKA_I64("i", -1), CLIKA_U64("u", 2), CLIKA_STR("s", "text"),
 		      CLIKA_STR("n", NULL));
-	is_named(next("instant_args", recipe4), "last");
+	is_named(next_named("instant_args", 4, "last"), "last");
 	REQUIRE(n_hits == before + 1);
 	return 0;
 }

@@ -13,14 +13,14 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* @arg: what the first four argument registers hold */
-typedef void (*trap_fn)(uintptr_t site, const uint64_t arg[4]);
+/* @arg: what the six argument registers hold */
+typedef void (*trap_fn)(uintptr_t site, const uint64_t arg[6]);
 static trap_fn trap__fn;
 
 static void trap__hit(int sig, siginfo_t *info, void *context)
 {
 	ucontext_t *uc = (ucontext_t *)context;
-	uint64_t arg[4];
+	uint64_t arg[6];
 	uintptr_t site;
 
 	(void)sig;
@@ -30,9 +30,11 @@ static void trap__hit(int sig, siginfo_t *info, void *context)
 	arg[1] = (uint64_t)uc->uc_mcontext.gregs[REG_RSI];
 	arg[2] = (uint64_t)uc->uc_mcontext.gregs[REG_RDX];
 	arg[3] = (uint64_t)uc->uc_mcontext.gregs[REG_RCX];
+	arg[4] = (uint64_t)uc->uc_mcontext.gregs[REG_R8];
+	arg[5] = (uint64_t)uc->uc_mcontext.gregs[REG_R9];
 	site = (uintptr_t)uc->uc_mcontext.gregs[REG_RIP] - 1;
 #else
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 6; i++)
 		arg[i] = uc->uc_mcontext.regs[i];
 	site = uc->uc_mcontext.pc;
 	uc->uc_mcontext.pc += 4;

@@ -25,6 +25,7 @@ struct hit_site {
 	uint8_t n_args;
 	uint16_t str_mask;
 	bool is_signed[WIRE_MAX_ARGS];
+	uint64_t literals_vaddr; /* what displacements of literals count from */
 };
 
 /* What the functions of one rule of a recipe in one file have in common. */

@@ -115,11 +115,16 @@ static void hit__refused(void *ctx, const struct probe_site *s, int why)
 
 /* --- single-hit markers ---------------------------------------------------------------------- */
 
+/* Any of them may carry its time behind its arguments, and what has a name its literal behind that. */
 static const struct simple_marker *simple__find(const char *name, int n_args)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(simple_markers); i++)
-		if (!strcmp(simple_markers[i].name, name) && simple_markers[i].n_args == n_args)
-			return &simple_markers[i];
+	for (size_t i = 0; i < ARRAY_SIZE(simple_markers); i++) {
+		const struct simple_marker *m = &simple_markers[i];
+
+		if (!strcmp(m->name, name) && n_args >= m->n_args &&
+		    n_args <= m->n_args + 1 + !!m->str_mask)
+			return m;
+	}
 	return NULL;
 }
 
@@ -142,7 +147,8 @@ static int hit__add(struct hit_plan *pl, const struct usdt_site *u, const struct
 		    int n, const struct simple_marker *m, uint16_t str_mask)
 {
 	struct files *f = pl->f;
-	struct wire_site ws = { .kind = m ? SITE_MARKER : SITE_USDT, .n_specs = n };
+	struct wire_site ws = { .kind = m ? SITE_MARKER : SITE_USDT };
+	int n_vals = m ? m->n_args : n;
 	struct hit_site *h;
 	int ret;
 
@@ -161,15 +167,21 @@ static int hit__add(struct hit_plan *pl, const struct usdt_site *u, const struct
 	memset(h, 0, sizeof(*h));
 	h->role = m ? ROLE_MARKER : ROLE_USDT;
 	h->file = pl->p->number;
-	h->n_args = n;
+	h->n_args = ws.n_specs = n_vals;
+	if (n > n_vals)
+		ws.time_at = n_vals + 1;
+	if (n > n_vals + 1 && u->semaphore_vaddr) {
+		ws.literal_at = n_vals + 2;
+		h->literals_vaddr = u->semaphore_vaddr;
+	}
 	if (m) {
 		h->rec_kind = m->rec_kind;
 		h->with_args = m->args_at != 0;
 		str_mask = m->str_mask;
 		ws.args_at = m->args_at;
 	}
-	h->str_mask = ws.str_mask = str_mask & ((1u << n) - 1);
-	for (int i = 0; i < n; i++) {
+	h->str_mask = ws.str_mask = str_mask & ((1u << n_vals) - 1);
+	for (int i = 0; i < n_vals; i++) {
 		if (!(ws.str_mask & (1u << i)))
 			continue;
 		if (ws.n_strs < 2)
@@ -178,7 +190,7 @@ static int hit__add(struct hit_plan *pl, const struct usdt_site *u, const struct
 	}
 	ws.in_regs = specs__are_arguments(elf_file__ident(pl->p->elf)->machine, specs, n);
 	memcpy(ws.specs, specs, n * sizeof(*specs));
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n_vals; i++)
 		h->is_signed[i] = specs[i].is_signed;
 	h->provider = strdup(u->provider);
 	h->name = strdup(u->name);

@@ -11,38 +11,86 @@
 #include "user/probe/proc.h"
 #include "user/stream/decode_internal.h"
 
-static const char *hit__text(const struct wire_hit *h, unsigned i)
+/* A record taken apart; values that it does not have are 0, texts "". */
+struct hit {
+	const struct wire_hit *rec;
+	size_t size;
+	uint64_t ts;
+	const struct name_ids *literal; /* NULL: the texts tell */
+	uint64_t vals[WIRE_MAX_ARGS];
+	const char *text; /* n_texts of rec, each of text_bytes */
+	size_t text_bytes;
+};
+
+static int hit__take(const struct decoder *d, struct hit *h, const struct hit_site *site,
+		     const void *rec, size_t size)
 {
-	return i < h->n_texts ? (const char *)(h + 1) + i * WIRE_TEXT : "";
+	const struct wire_hit *r = rec;
+	size_t vals;
+
+	if (r->room > WIRE_MAX_ARGS || r->n_vals > r->room || r->n_texts > WIRE_HIT_TEXTS)
+		return -EINVAL;
+	vals = r->room * sizeof(*h->vals);
+	h->rec = r;
+	h->size = size;
+	/* The target may have read its clock just before somebody looked. */
+	h->ts = r->hdr.ts < d->o.not_before ? d->o.not_before : r->hdr.ts;
+	h->literal = r->task.aux ? names__simple_literal(d->o.names, site->file,
+							 site->literals_vaddr, (int32_t)r->task.aux)
+				 : NULL;
+	h->text = (const char *)(r + 1) + vals;
+	h->text_bytes = r->room == WIRE_MAX_ARGS ? WIRE_TEXT : WIRE_BRIEF;
+	if (size < sizeof(*r) + vals + r->n_texts * h->text_bytes)
+		return -EINVAL;
+	memset(h->vals, 0, sizeof(h->vals));
+	memcpy(h->vals, r + 1, r->n_vals * sizeof(*h->vals));
+	return 0;
 }
 
-/* A literal on a page that nobody has touched cannot be read in a probe; from here it can. */
+static const char *hit__text(const struct hit *h, unsigned i, size_t *len)
+{
+	const char *text = h->text + i * h->text_bytes;
+
+	*len = 0;
+	if (i >= h->rec->n_texts)
+		return "";
+	*len = strnlen(text, h->text_bytes);
+	return text;
+}
+
+/* A text on a page that nobody has touched cannot be read in a probe; from here it can. */
 static struct name_ids hit__name(struct decoder *d, const struct person_thread *th,
-				 const struct wire_hit *h, uint64_t addr, const char *text,
+				 const struct hit *h, uint64_t addr, unsigned text_at,
 				 uint16_t *flags)
 {
+	bool fault = h->rec->hdr.flags & WF_FAULT;
 	char buf[WIRE_TEXT];
+	size_t len;
+	const char *text = hit__text(h, text_at, &len);
 	ssize_t n;
 
-	if (*text || !addr)
-		return names__text(d->o.names, text, strnlen(text, WIRE_TEXT));
-	if (h->hdr.flags & WF_FAULT && th->process->lpid) {
+	if (h->literal)
+		return *h->literal;
+	if (len || !addr)
+		return names__text(d->o.names, text, len);
+	if (fault && th->process->lpid) {
 		n = proc__read_memory(th->process->lpid, addr, buf, sizeof(buf) - 1, 50);
 		if (n > 0 && strnlen(buf, n) > 0)
 			return names__text(d->o.names, buf, strnlen(buf, n));
 	}
-	if (!(h->hdr.flags & WF_FAULT))
+	if (!fault)
 		return names__text(d->o.names, "", 0);
 	*flags |= EVS_ADDRESS_NAME;
 	snprintf(buf, sizeof(buf), "(name at 0x%llx)", (unsigned long long)addr);
 	return names__text(d->o.names, buf, strlen(buf));
 }
 
-static void hit__args(struct decoder *d, const struct wire_hit_full *f, size_t size, struct step *s)
+static void hit__args(struct decoder *d, const struct hit *h, struct step *s)
 {
-	unsigned n = f->hit.n_args;
+	const struct wire_hit_full *f = (const struct wire_hit_full *)h->rec;
+	unsigned n = h->rec->n_args;
 
-	if (size < sizeof(*f) || n > CLIKA_MAX_ARGS)
+	if (h->size < sizeof(*f) || h->rec->room != WIRE_MAX_ARGS || n > CLIKA_MAX_ARGS)
 		return;
 	for (unsigned i = 0; i < n; i++) {
 		const struct wire_hit_arg *w = &f->args[i];
@@ -60,9 +108,8 @@ static void hit__args(struct decoder *d, const struct wire_hit_full *f, size_t s
 }
 
 /* Values of a simple marker by its kind; the name comes first unless the kind says otherwise. */
-static void marker_hit__values(struct decoder *d, struct person_thread *th,
-			       const struct wire_hit *h, const struct hit_site *site,
-			       struct step *s)
+static void marker_hit__values(struct decoder *d, struct person_thread *th, const struct hit *h,
+			       const struct hit_site *site, struct step *s)
 {
 	const uint64_t *v = h->vals;
 	unsigned name_at = 0;
@@ -82,7 +129,7 @@ static void marker_hit__values(struct decoder *d, struct person_thread *th,
 		ev->aux = (uint32_t)v[0];
 		ev->id = v[1];
 		ev->value = v[2];
-		ev->pool = hit__name(d, th, h, v[3], hit__text(h, 0), &ev->flags).name;
+		ev->pool = hit__name(d, th, h, v[3], 0, &ev->flags).name;
 		return;
 	case CLIKA_REC_FREE:
 	case CLIKA_REC_RELEASE:
@@ -99,8 +146,8 @@ static void marker_hit__values(struct decoder *d, struct person_thread *th,
 		break;
 	case CLIKA_REC_BEGIN:
 	case CLIKA_REC_INSTANT:
-		if (v[1])
-			ev->cat = hit__name(d, th, h, v[1], hit__text(h, 1), &ev->flags).name;
+		if (v[1] && !h->literal)
+			ev->cat = hit__name(d, th, h, v[1], 1, &ev->flags).name;
 		break;
 	case CLIKA_REC_END:
 		return;
@@ -109,10 +156,14 @@ static void marker_hit__values(struct decoder *d, struct person_thread *th,
 		break;
 	}
 	{
-		struct name_ids ids = hit__name(d, th, h, v[name_at], hit__text(h, 0), &ev->flags);
+		struct name_ids ids = hit__name(d, th, h, v[name_at], 0, &ev->flags);
 
 		ev->name = ids.name;
 		s->hidden = ids.hidden;
+		if (h->literal) {
+			ev->cat = ids.cat;
+			ev->src = ids.src;
+		}
 	}
 }
 
@@ -130,8 +181,8 @@ static uint8_t event_of(uint8_t rec_kind)
 _Static_assert(CLIKA_REC_CAPTURE_END - CLIKA_REC_INSTANT + EV_INSTANT == EV_CAPTURE_END,
 	       "record kinds and event kinds run in step");
 
-static int marker_hit(struct decoder *d, struct person_thread *th, const struct wire_hit *h,
-		      size_t size, const struct hit_site *site)
+static int marker_hit(struct decoder *d, struct person_thread *th, const struct hit *h,
+		      const struct hit_site *site)
 {
 	struct step *s = &d->steps[0];
 	const char *name;
@@ -140,11 +191,11 @@ static int marker_hit(struct decoder *d, struct person_thread *th, const struct 
 	memset(&s->ev, 0, sizeof(s->ev));
 	s->hidden = false;
 	s->ev.kind = event_of(site->rec_kind);
-	s->ev.ts = s->ts = h->hdr.ts;
+	s->ev.ts = s->ts = h->ts;
 	s->kind = STEP_EVENT;
 	marker_hit__values(d, th, h, site, s);
 	if (site->with_args)
-		hit__args(d, (const struct wire_hit_full *)h, size, s);
+		hit__args(d, h, s);
 	name = strpool__str(names__pool(d->o.names), s->ev.name);
 	switch (site->rec_kind) {
 	case CLIKA_REC_BEGIN:
@@ -174,7 +225,7 @@ static int marker_hit(struct decoder *d, struct person_thread *th, const struct 
 	return marker__apply(d, th->hits, s);
 }
 
-static int usdt_hit(struct decoder *d, struct person_thread *th, const struct wire_hit *h,
+static int usdt_hit(struct decoder *d, struct person_thread *th, const struct hit *h,
 		    const struct hit_site *site)
 {
 	struct step *s = &d->steps[0];
@@ -189,7 +240,7 @@ static int usdt_hit(struct decoder *d, struct person_thread *th, const struct wi
 	s->kind = STEP_EVENT;
 	s->ev.kind = EV_INSTANT;
 	s->ev.flags = EVS_USDT;
-	s->ev.ts = s->ts = h->hdr.ts;
+	s->ev.ts = s->ts = h->ts;
 	s->ev.name = ids.name;
 	s->ev.cat = strpool__ids(names__pool(d->o.names), "usdt");
 	n = site->n_args < EVENT_MAX_ARGS ? site->n_args : EVENT_MAX_ARGS;
@@ -201,9 +252,10 @@ static int usdt_hit(struct decoder *d, struct person_thread *th, const struct wi
 		a->type = site->is_signed[i] ? ARG_I64 : ARG_U64;
 		a->u = h->vals[i];
 		if (site->str_mask & (1u << i)) {
-			const char *t = hit__text(h, text++);
+			size_t len;
+			const char *t = hit__text(h, text++, &len);
 
-			step__arg_text(d, &s->ev, a, t, strnlen(t, WIRE_TEXT));
+			step__arg_text(d, &s->ev, a, t, len);
 		}
 	}
 	s->ev.nargs = n;
@@ -212,18 +264,17 @@ static int usdt_hit(struct decoder *d, struct person_thread *th, const struct wi
 
 int decoder__hit(struct decoder *d, const void *rec, size_t size)
 {
-	const struct wire_hit *h = rec;
-	const struct hit_site *site = files__hit(d->o.files, h->site);
+	const struct hit_site *site = files__hit(d->o.files, ((const struct wire_hit *)rec)->site);
 	struct person_thread *th;
+	struct hit h;
 	int ret;
 
 	d->n.singles++;
-	if (!site || h->n_texts > WIRE_HIT_TEXTS || h->n_vals > WIRE_MAX_ARGS ||
-	    size < sizeof(*h) + (size_t)h->n_texts * WIRE_TEXT) {
+	if (!site || hit__take(d, &h, site, rec, size)) {
 		d->n.bad++;
 		return 0;
 	}
-	th = people__thread(d->o.people, &h->task, NULL);
+	th = people__thread(d->o.people, &h.rec->task, NULL);
 	if (!th)
 		return -ENOMEM;
 	if (!th->hits)
@@ -233,7 +284,6 @@ int decoder__hit(struct decoder *d, const void *rec, size_t size)
 	d->n.records++;
 	chain__counted(th->hits, 1);
 	th->process->recorded++;
-	ret = site->role == ROLE_MARKER ? marker_hit(d, th, h, size, site)
-					: usdt_hit(d, th, h, site);
+	ret = site->role == ROLE_MARKER ? marker_hit(d, th, &h, site) : usdt_hit(d, th, &h, site);
 	return ret == -E2BIG ? 0 : ret;
 }

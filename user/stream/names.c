@@ -70,7 +70,9 @@ bool names__hidden(const struct names *n, const char *name)
 	return !kept;
 }
 
-static struct name_ids names__read(struct names *n, uint32_t file, int32_t disp)
+/* @vaddr: what displacements of @simple markers count from; those of batched ones do from their object. */
+static struct name_ids names__read(struct names *n, uint32_t file, bool simple, uint64_t vaddr,
+				   int32_t disp)
 {
 	const struct probed_file *pf = files__get(n->files, file);
 	struct name_ids ids = { 0 };
@@ -78,9 +80,10 @@ static struct name_ids names__read(struct names *n, uint32_t file, int32_t disp)
 	const char *part[3] = { "", "", "" };
 	size_t len = 0, at = 0;
 
-	if (pf && pf->batched)
-		len = elf_file__read(pf->elf, pf->note.object_vaddr + (int64_t)disp, text,
-				     MAX_LITERAL);
+	if (pf && !simple)
+		vaddr = pf->batched ? pf->note.object_vaddr : 0;
+	if (pf && vaddr)
+		len = elf_file__read(pf->elf, vaddr + (int64_t)disp, text, MAX_LITERAL);
 	text[len] = 0;
 	for (int i = 0; i < 3 && at < len; i++) {
 		part[i] = text + at;
@@ -98,9 +101,10 @@ static struct name_ids names__read(struct names *n, uint32_t file, int32_t disp)
 	return ids;
 }
 
-const struct name_ids *names__literal(struct names *n, uint32_t file, int32_t disp)
+static const struct name_ids *names__at(struct names *n, uint32_t file, bool simple, uint64_t vaddr,
+					int32_t disp)
 {
-	uint64_t key = (uint64_t)file << 32 | (uint32_t)disp, *v;
+	uint64_t key = (uint64_t)simple << 63 | (uint64_t)file << 32 | (uint32_t)disp, *v;
 	size_t slot = (uint32_t)disp / 8 % ARRAY_SIZE(n->recent);
 
 	if (!disp)
@@ -122,7 +126,7 @@ const struct name_ids *names__literal(struct names *n, uint32_t file, int32_t di
 			n->ids = more;
 			n->cap_ids = cap;
 		}
-		n->ids[n->n_ids] = names__read(n, file, disp);
+		n->ids[n->n_ids] = names__read(n, file, simple, vaddr, disp);
 		v = map64__put(n->by_literal, key, n->n_ids);
 		if (!v)
 			return &n->none;
@@ -131,6 +135,17 @@ const struct name_ids *names__literal(struct names *n, uint32_t file, int32_t di
 	n->recent[slot].key = key + 1;
 	n->recent[slot].index = *v;
 	return &n->ids[*v];
+}
+
+const struct name_ids *names__literal(struct names *n, uint32_t file, int32_t disp)
+{
+	return names__at(n, file, false, 0, disp);
+}
+
+const struct name_ids *names__simple_literal(struct names *n, uint32_t file, uint64_t vaddr,
+					     int32_t disp)
+{
+	return names__at(n, file, true, vaddr, disp);
 }
 
 struct name_ids names__text(struct names *n, const char *s, size_t len)

@@ -17,6 +17,9 @@ struct names *names__new(struct strpool *pool, const struct files *files,
 void names__free(struct names *n);
 /* The literal at @disp from the file's clika object. Always gives something printable. */
 const struct name_ids *names__literal(struct names *n, uint32_t file, int32_t disp);
+/* The same of a simple marker, whose displacements count from @vaddr, its semaphore. */
+const struct name_ids *names__simple_literal(struct names *n, uint32_t file, uint64_t vaddr,
+					     int32_t disp);
 /* A name given as text. */
 struct name_ids names__text(struct names *n, const char *s, size_t len);
 bool names__hidden(const struct names *n, const char *name);
