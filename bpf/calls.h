@@ -63,6 +63,62 @@ struct call_bases {
 	__u64 at[8];
 };
 
+/* What an early exit is told by beside what fetches start from. */
+struct call_state {
+	__u64 fp, flags;
+};
+
+/* Is a conditional jump of x86 taken? @condition: the low half of its opcode. */
+static __always_inline bool jump__taken(__u64 flags, __u32 condition)
+{
+	bool carry = flags & 1, parity = flags & 1 << 2, zero = flags & 1 << 6;
+	bool sign = flags & 1 << 7, overflow = flags & 1 << 11, taken;
+
+	switch (condition >> 1) {
+	case 0:
+		taken = overflow;
+		break;
+	case 1:
+		taken = carry;
+		break;
+	case 2:
+		taken = zero;
+		break;
+	case 3:
+		taken = carry || zero;
+		break;
+	case 4:
+		taken = sign;
+		break;
+	case 5:
+		taken = parity;
+		break;
+	case 6:
+		taken = sign != overflow;
+		break;
+	default:
+		taken = zero || sign != overflow;
+		break;
+	}
+	return taken != (condition & 1);
+}
+
+/* An early exit becomes a return like others; false: the jump goes elsewhere this time. */
+static __always_inline bool call__early(struct call_bases *b, const struct call_state *st,
+					__u64 *cookie)
+{
+	__u64 c = *cookie;
+
+	if (!(c & COOKIE_EARLY))
+		return true;
+	if (!(c & COOKIE_ALWAYS) && !jump__taken(st->flags, c >> COOKIE_CONDITION_AT & 15))
+		return false;
+	b->at[FETCH_BASE_SP] = (c & COOKIE_FROM_FP ? st->fp : b->at[FETCH_BASE_SP]) +
+			       (c >> COOKIE_WORDS_AT & 0x7fff) * 8;
+	*cookie = c & ((1ull << COOKIE_WORDS_AT) - 1);
+	return true;
+}
+
 /* What a record of this link says of it; -1: it counts no more, or not yet. */
 static __always_inline int switch__flags(__u64 cookie)
 {
@@ -361,15 +417,22 @@ lost:
 	return 0;
 }
 
-static __always_inline int call__hit(struct call_bases *b, __u64 cookie)
+static __always_inline int call__hit(struct call_bases *b, const struct call_state *st,
+				     __u64 cookie)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 ts = bpf_ktime_get_boot_ns(), start;
-	__u32 set = cookie >> COOKIE_FETCH_AT;
-	int flags = switch__flags(cookie);
+	struct task_struct *task;
+	__u64 ts, start;
 	struct wire_call *c;
 	void *ring;
+	__u32 set;
+	int flags;
 
+	if (!call__early(b, st, &cookie))
+		return 0;
+	task = bpf_get_current_task_btf();
+	ts = bpf_ktime_get_boot_ns();
+	set = cookie >> COOKIE_FETCH_AT;
+	flags = switch__flags(cookie);
 	start = flags < 0 ? 0 : admit(task);
 	if (!start)
 		return 0;

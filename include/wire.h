@@ -252,6 +252,17 @@ WIRE_ASSERT_SIZE(struct wire_task_info, 80);
 #define SWITCH_BOTH 2
 /* Bits 48 to 63: what to fetch, a number in the map `fetches`; 0 = nothing. */
 #define COOKIE_FETCH_AT 48
+/*
+ * A return that is seen at a jump before it (x86): bits 43 to 46 are the low half of a conditional
+ * jump's opcode, which must be taken, unless it is ALWAYS one. Nothing is fetched; the bits for it tell
+ * where the stack pointer was at the entry: as many words (48 to 62) above the stack pointer of the hit,
+ * or above the frame pointer.
+ */
+#define COOKIE_EARLY (1ull << 42)
+#define COOKIE_CONDITION_AT 43
+#define COOKIE_ALWAYS (1ull << 47)
+#define COOKIE_WORDS_AT 48
+#define COOKIE_FROM_FP (1ull << 63)
 
 /* --- what function probes fetch -------------------------------------------------------------------- */
 

@@ -365,6 +365,69 @@ static void hits_of_both_links_count_while_one_takes_the_others_place(void **sta
 	assert_int_equal(f->rec[1].hdr.flags, WF_AGAIN | WF_PARITY);
 }
 
+#ifdef __x86_64__
+/* The processor itself says which of its jumps it takes: bit i of what comes back is condition i. */
+static uint16_t conditions_met(uint64_t flags)
+{
+	uint8_t met[16];
+	uint16_t all = 0;
+
+#define SET(i, name) "set" name " " #i "(%1)\n\t"
+	__asm__ volatile(
+		"lea -128(%%rsp), %%rsp\n\tpush %0\n\tpopf\n\tlea 128(%%rsp), %%rsp\n\t" SET(0, "o")
+			SET(1, "no") SET(2, "b") SET(3, "ae") SET(4, "e") SET(5, "ne") SET(6, "be")
+				SET(7, "a") SET(8, "s") SET(9, "ns") SET(10, "p") SET(11, "np")
+					SET(12, "l") SET(13, "ge") SET(14, "le") SET(15, "g")
+		:
+		: "r"(flags), "r"(met)
+		: "cc", "memory");
+#undef SET
+	for (int i = 0; i < 16; i++)
+		all |= (uint16_t)(met[i] << i);
+	return all;
+}
+
+static void early_exits_count_when_their_jump_is_taken(void **state)
+{
+	static const uint8_t bits[] = { 0, 2, 6, 7, 11 }; /* carry, parity, zero, sign, overflow */
+	struct fixture *f = *state;
+	uint64_t early = FUNC | COOKIE_RETURN | COOKIE_EARLY | 3ull << COOKIE_WORDS_AT;
+
+	for (unsigned which = 0; which < 32; which++) {
+		uint64_t words[7] = { 0 };
+		uint16_t met, seen = 0;
+
+		for (unsigned i = 0; i < sizeof(bits); i++)
+			words[6] |= (uint64_t)(which >> i & 1) << bits[i];
+		met = conditions_met(words[6] | 2);
+		for (uint64_t i = 0; i < 16; i++) {
+			hit(f, SP - 24, early | i << COOKIE_CONDITION_AT, words);
+			seen |= (uint16_t)(collect(f) << i);
+		}
+		assert_int_equal(seen, met);
+	}
+}
+
+static void early_exits_tell_where_the_entrys_stack_pointer_was(void **state)
+{
+	struct fixture *f = *state;
+	const uint64_t sp = 1ull << 40;
+	uint64_t words[7] = { 0, 0, 0, 0, 0, sp - 16, 0 };
+	uint64_t early = FUNC | COOKIE_RETURN | COOKIE_EARLY | COOKIE_ALWAYS;
+
+	hit(f, sp - 24, early | 3ull << COOKIE_WORDS_AT, words);
+	hit(f, sp - 24, early | COOKIE_FROM_FP | 2ull << COOKIE_WORDS_AT, words);
+	hit(f, sp - 0x7fff * 8, early | 0x7fffull << COOKIE_WORDS_AT, words);
+	assert_int_equal(collect(f), 3);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(f->rec[i].hdr.kind, W_RETURN);
+		assert_int_equal(f->rec[i].call.sp, sp);
+		assert_int_equal(f->rec[i].call.func, FUNC);
+		assert_int_equal(f->rec[i].hdr.flags, 0);
+	}
+}
+#endif
+
 /* A call that an exception left has no end: what returns from there later was not kept itself. */
 static void frames_that_nobody_took_are_no_later_calls(void **state)
 {
@@ -428,6 +491,10 @@ int main(void)
 		TEST(keeps_large_blocks_and_their_ends),
 		TEST(hits_of_an_old_link_do_not_count),
 		TEST(hits_of_both_links_count_while_one_takes_the_others_place),
+#ifdef __x86_64__
+		TEST(early_exits_count_when_their_jump_is_taken),
+		TEST(early_exits_tell_where_the_entrys_stack_pointer_was),
+#endif
 		TEST(frames_that_nobody_took_are_no_later_calls),
 		TEST(survives_made_up_descriptions),
 	};

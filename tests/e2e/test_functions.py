@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Function probes: exact counts and nesting, and targets that notice nothing of them."""
 import collections
+import json
 import os
 import shutil
 import subprocess
@@ -38,6 +39,19 @@ NO_TABLE = """{ "recipe": 1, "name": "no-table", "libraries": [ { "id": "small",
   "functions": [ { "match": "first", "table": "api" } ] }"""
 OTHER = """{ "recipe": 1, "name": "other", "libraries": [ { "id": "small", "file": "small" } ],
   "functions": [ { "match": "small_*", "name": "other $1" } ] }"""
+
+WORK = """
+import re
+def f(n):
+    try:
+        if n % 7 == 0:
+            raise ValueError(n)
+        return repr({"a": [n, str(n), {"b": n / 3}]})
+    except ValueError as e:
+        return str(e)
+for i in range(100):
+    f(i); re.sub(r"(\\d+)", lambda m: m[1][::-1], "abc 123 def 456"); sorted(range(20, 0, -1)); "%s-%d" % ("x", i)
+"""
 
 
 def counts(said):
@@ -236,6 +250,28 @@ class FunctionTest(lib.Case):
         result = recorder.stop()
         self.assertSpans(result.trace(), {k: said[k] for k in ("ft_nested", "ft_recurse")})
         self.assertNothingLost(result.info())
+
+    def test_every_function_of_an_interpreter_begins_and_ends_as_often_as_with_return_probes(self):
+        """Thousands of functions as compilers write them: loops, switches, cold parts, early returns."""
+        python = os.path.realpath("/usr/bin/python3")
+        program = os.path.basename(python)
+        found = []
+        for more in ((), ("--retprobe",)):
+            recorder = self.record("--budget", "off", "--ring-size", "64M", "--force", *more,
+                                   "--probe", program + ":Py*", "--probe", program + ":_Py*", "--", python, "-S", "-c", WORK)
+            self.assertEqual(recorder.wait(120), 0, recorder.err.text())
+            result = recorder.load()
+            self.assertNothingLost(result.info())
+            with open(result.path("report.json")) as f:
+                report = json.load(f)
+            found.append({op["name"]: op["calls"] for op in report["ops"]})
+            if not more:  # without it functions that never return are left out
+                self.assertEqual(set(report["repaired"].values()), {0}, report["repaired"])
+        # Functions that are refused for their code have a return probe all the same.
+        early, returns = found
+        self.assertGreater(len(early), 300)
+        self.assertGreater(sum(early.values()), 50_000)
+        self.assertEqual(early, {name: returns.get(name) for name in early})
 
 
 if __name__ == "__main__":

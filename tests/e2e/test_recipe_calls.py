@@ -342,7 +342,9 @@ class Detached(RecipeCase):
         self.assertTrue(self.is_plain(target))
         recorder = self.watch(target, PLAIN, *more)
         for name, (now, file) in text_bytes(target.pid, target.path, self.NAMES).items():
-            self.assertEqual((now[0], now[1:]), (0xcc, file[1:]), name)
+            self.assertEqual(now[0], 0xcc, name)
+            # An early way out may lie near.
+            self.assertTrue(all(n in (f, 0xcc) for n, f in zip(now, file)), (name, now, file))
         end(recorder)
         lib.wait_for(lambda: self.is_plain(target), "the target's code as it was")
         if alive:

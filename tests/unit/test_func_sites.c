@@ -93,6 +93,9 @@ static void check(struct elf_file *f, const struct want *w)
 /* clang-format off */
 /* Jumps of a fixed size. */
 #define JMP(to) ".byte 0xe9\\n.long " to " - . - 4"
+#define JE(to) ".byte 0x0f,0x84\\n.long " to " - . - 4"
+#define PUSH "push %rbx\\n.cfi_def_cfa_offset 16\\n"
+#define POP "pop %rbx\\n.cfi_def_cfa_offset 8\\n"
 #define JNE(to) ".byte 0x0f,0x85\\n.long " to " - . - 4"
 #define F(name, body)                                                                              \
 	"__asm__(\".globl " name "\\n.hidden " name "\\n.type " name ", @function\\n" name ": .cfi_startproc\\n" body \
@@ -150,8 +153,91 @@ static const char code[] =
 	F("fs_part", "nop\\nud2")
 	F("fs_to_cold", "test %rdi, %rdi\\njne 1f\\n" JMP("fs_to_cold.cold") "\\n1: ret")
 	F("fs_to_cold.cold", "nop\\nud2")
+	/* ways into the piece before a return */
+	F("ee_joined", PUSH "test %rdi, %rdi\\n" JE("1f") "\\ncall fs_other\\n" JMP("2f")
+		       "\\n1: xor %eax, %eax\\n2: " POP "ret")
+	F("ee_falls", PUSH "call fs_other\\ntest %eax, %eax\\n" JNE("1f") "\\n" POP "ret\\n"
+		      ".cfi_def_cfa_offset 16\\n1: call fs_other\\nud2")
+	F("ee_both", "test %rdi, %rdi\\n" JNE("1f") "\\nret\\n1: xor %eax, %eax\\nret")
+	F("ee_loop", PUSH "1: call fs_other\\ndec %rbx\\n" JNE("1b") "\\n" POP "ret")
+	F("ee_in_loop", PUSH "1: call fs_other\\ntest %eax, %eax\\n" JE("2f") "\\ncall fs_other\\n" JMP("1b")
+			"\\n2: " POP "ret")
+	F("ee_after_call", PUSH "test %rdi, %rdi\\n" JE("1f") "\\ncall fs_other\\n1: " POP "ret")
+	F("ee_frees", PUSH "test %rdi, %rdi\\n" JE("1f") "\\ncall free@PLT\\n1: " POP "ret")
+	F("ee_frame_pointer", "push %rbp\\n.cfi_def_cfa_offset 16\\nmov %rsp, %rbp\\n.cfi_def_cfa_register 6\\n"
+			      "sub $64, %rsp\\ntest %rdi, %rdi\\n" JE("1f") "\\ncall fs_other\\n" JMP("1f")
+			      "\\n1: leave\\n.cfi_def_cfa 7, 8\\nret")
+	F("ee_switch", PUSH "test %rdi, %rdi\\n" JE("1f") "\\nmov (%rdi), %rax\\nnotrack jmp *%rax\\n1: " POP "ret")
+	F("ee_jrcxz", PUSH "test %rdi, %rdi\\n" JE("1f") "\\nmov %rdi, %rcx\\njrcxz 1f\\nud2\\n1: " POP "ret")
+	F("ee_partly", PUSH "test %rdi, %rdi\\n" JE("1f") "\\ncall fs_other\\n" POP "ret\\n"
+		       ".cfi_def_cfa_offset 16\\n1: " POP "ret")
+	F("ee_away", PUSH "test %rdi, %rdi\\n" JE("1f") "\\ntest %rsi, %rsi\\n" JNE("ee_away.cold")
+		     "\\ncall fs_other\\nud2\\n1: " POP "ret")
+	F("ee_away.cold", "call fs_other\\n ud2")
+	F("ee_comes_back", PUSH "test %rdi, %rdi\\n" JE("1f") "\\ntest %rsi, %rsi\\n" JNE("ee_comes_back.cold")
+			   "\\ncall fs_other\\nud2\\n.globl ee_back\\n.hidden ee_back\\nee_back:\\n1: " POP "ret")
+	F("ee_comes_back.cold", "call fs_other\\n" JMP("ee_back"))
+	F("ee_loops_by_cold", PUSH "call fs_other\\n.globl ee_again\\n.hidden ee_again\\nee_again: test %rdi, %rdi\\n"
+			      JE("1f") "\\n" JMP("ee_loops_by_cold.cold") "\\n1: " POP "ret")
+	F("ee_loops_by_cold.cold", "call fs_other\\n" JMP("ee_again"))
 	"__attribute__((visibility(\"hidden\"))) long fs_slot[8];\n";
 /* clang-format on */
+
+/* Instructions instead of return instructions: condition, a = always; r = the return, t = a jump out; and
+ * the words of the frame. */
+static const struct {
+	const char *name, *early;
+} early_wants[] = {
+	{ "ee_joined", "+15:a sp1 +4:4 sp1" },
+	{ "ee_falls", "+8:4 sp1" },
+	{ "ee_both", "+3:a sp0" },
+	{ "ee_loop", "" },
+	{ "ee_in_loop", "" },
+	{ "ee_after_call", "" },
+	{ "ee_frees", "+4:4 sp1 +10:a sp1" },
+	{ "ee_frame_pointer", "+11:4 fp1 +22:a fp1" },
+	{ "ee_switch", "" },
+	{ "ee_jrcxz", "" },
+	{ "ee_partly", "+16:r +4:4 sp1" },
+	{ "ee_away", "+4:4 sp1" },
+	{ "ee_comes_back", "" },
+	{ "ee_loops_by_cold", "" },
+	{ "fs_two", "+3:a sp0" },
+	{ "fs_tail", "" },
+	{ "fs_devirtual", "+19:t +10:4 sp0" },
+};
+
+static void finds_cheaper_ways_out(void **state)
+{
+	const char *path = scratch__build("code.so", code, "-fPIC -shared -Wl,-z,notext -w");
+	struct elf_file *f = open_path(path);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(early_wants); i++) {
+		char got[512] = "";
+		struct look l;
+
+		look(f, early_wants[i].name, &l);
+		if (l.rc)
+			fail_msg("%s: %s", early_wants[i].name, l.err.msg);
+		for (uint32_t k = 0; k < l.sites.n_early; k++) {
+			const struct early_exit *e = &l.sites.early[k];
+			char *to = got + strlen(got);
+
+			to += sprintf(to, "%s+%d:", k ? " " : "", (int)(e->offset - l.start));
+			if (e->how == EXIT_RETURN || e->how == EXIT_TAIL)
+				sprintf(to, "%c", e->how == EXIT_TAIL ? 't' : 'r');
+			else if (e->how == EXIT_ALWAYS)
+				sprintf(to, "a %s%d", e->from_fp ? "fp" : "sp", e->words);
+			else
+				sprintf(to, "%d %s%d", e->how, e->from_fp ? "fp" : "sp", e->words);
+		}
+		if (strcmp(got, early_wants[i].early) != 0)
+			fail_msg("%s: '%s' instead of '%s'", early_wants[i].name, got,
+				 early_wants[i].early);
+	}
+	elf_file__close(f);
+}
 
 static const struct want wants[] = {
 	{ "fs_other", 0, NULL, "+3", 0 },
@@ -220,7 +306,7 @@ static void is_careful_without_unwind_tables(void **state)
 	size_t i;
 
 	(void)state;
-	scratch__run("sed 's/[.]cfi_[a-z_]*\\( [0-9]*\\)*//g' '%s' > '%s'",
+	scratch__run("sed 's/[.]cfi_[a-z_]*\\( [0-9]*,*\\)*//g' '%s' > '%s'",
 		     scratch__path("code.so.c"), scratch__path("bare.c"));
 	scratch__run("%s -o '%s' '%s' -fPIC -shared -Wl,-z,notext -w -nostdlib",
 		     getenv("CC") ? getenv("CC") : "cc", out, scratch__path("bare.c"));
@@ -399,6 +485,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #ifdef __x86_64__
 		cmocka_unit_test(finds_entry_and_exits_of_every_kind_of_code),
+		cmocka_unit_test(finds_cheaper_ways_out),
 		cmocka_unit_test(is_careful_without_unwind_tables),
 		cmocka_unit_test(agrees_with_objdump_on_every_return_of_libstdcxx),
 		cmocka_unit_test(agrees_with_objdump_on_every_return_of_libm),

@@ -292,6 +292,7 @@ void elf_file__close(struct elf_file *f)
 	free(f->loads);
 	free(f->usdts);
 	free(f->colds);
+	free(f->freeing);
 	free(f->soname);
 	free(f->name);
 	free(f);

@@ -119,12 +119,26 @@ bool elf_file__exports(struct elf_file *f, const char *name);
  * probe there fires whether or not they are taken). `unsure` counts them.
  */
 #define FUNC_MAX_EXITS 64
+/* How an exit is taken: by the condition of a jump (the low half of its opcode), or */
+enum exit_how { EXIT_ALWAYS = 16, EXIT_RETURN, EXIT_TAIL };
+struct early_exit {
+	uint64_t offset;
+	uint8_t how;
+	/* Before the return: the stack pointer at the entry is as many words above the frame pointer, or
+	 * the stack pointer. */
+	bool from_fp;
+	uint16_t words;
+};
 struct func_sites {
 	uint64_t entry;
 	uint32_t n_exits;
 	uint32_t unsure; /* jumps that may leave the function but are not among the exits */
 	uint64_t exits[FUNC_MAX_EXITS];
 	bool tail_exit[FUNC_MAX_EXITS]; /* exits[i] is a jump out of the function */
+	/* The same ways out for those who need not know what the function returns, in instructions that
+	 * cost less to probe (early_exits.c); n_early 0: there are none. */
+	uint32_t n_early;
+	struct early_exit early[FUNC_MAX_EXITS];
 };
 int func_sites__find(struct elf_file *f, const struct elf_func *fu, struct func_sites *out,
 		     struct clika_error *err);

@@ -65,6 +65,11 @@ struct elf_file {
 	struct cold_part *colds; /* by vaddr */
 	size_t n_colds, cap_colds;
 
+	/* Slots of the procedure linkage table whose function gives memory back. */
+	bool freeing_read;
+	uint64_t *freeing;
+	size_t n_freeing;
+
 	/* Of func_sites.c: kept from one function to the next. */
 	void *disasm;
 	void (*disasm_free)(void *);
@@ -96,6 +101,8 @@ struct elf_relocs {
 };
 int elf_relocs__read(const struct elf_file *f, struct elf_relocs *r, struct clika_error *err);
 void elf_relocs__free(struct elf_relocs *r);
+/* Is the code at @vaddr the file's way to free() or one of C++'s operators delete? */
+bool elf_file__frees(struct elf_file *f, uint64_t vaddr);
 bool elf_relocs__at(const struct elf_relocs *r, uint64_t at, uint64_t *to);
 /* Index of the first whose place is not below @at. */
 size_t elf_relocs__from(const struct elf_relocs *r, uint64_t at);

@@ -22,7 +22,7 @@
 
 struct tables {
 	uint64_t rela, rela_size, rela_entry, jmprel, jmprel_size, jmprel_type;
-	uint64_t relr, relr_size, relr_entry, symbols, symbol_entry;
+	uint64_t relr, relr_size, relr_entry, symbols, symbol_entry, strings;
 	uint64_t got, init, init_size, fini, fini_size, preinit, preinit_size;
 };
 
@@ -53,6 +53,7 @@ static void take_entry(const Elf64_Dyn *d, struct tables *t)
 		{ TAG_RELRENT, offsetof(struct tables, relr_entry) },
 		{ DT_SYMTAB, offsetof(struct tables, symbols) },
 		{ DT_SYMENT, offsetof(struct tables, symbol_entry) },
+		{ DT_STRTAB, offsetof(struct tables, strings) },
 		{ DT_PLTGOT, offsetof(struct tables, got) },
 		{ DT_INIT_ARRAY, offsetof(struct tables, init) },
 		{ DT_INIT_ARRAYSZ, offsetof(struct tables, init_size) },
@@ -331,4 +332,91 @@ bool elf_relocs__at(const struct elf_relocs *r, uint64_t at, uint64_t *to)
 		return false;
 	*to = r->all[i].to;
 	return true;
+}
+
+/* --- the way to free() --------------------------------------------------------------------------- */
+
+static bool is_freeing(const struct elf_file *f, const struct tables *t, const Elf64_Rela *e)
+{
+	static const char *const names[] = { "free",
+					     "_ZdlPv",
+					     "_ZdaPv",
+					     "_ZdlPvm",
+					     "_ZdaPvm",
+					     "_ZdlPvSt11align_val_t",
+					     "_ZdlPvmSt11align_val_t" };
+	char name[32] = "";
+	Elf64_Sym sym;
+	size_t i;
+
+	if (GELF_R_TYPE(e->r_info) != R_X86_64_JUMP_SLOT || t->symbol_entry != sizeof(sym) ||
+	    elf_file__read(f, t->symbols + GELF_R_SYM(e->r_info) * sizeof(sym), &sym,
+			   sizeof(sym)) != sizeof(sym))
+		return false;
+	elf_file__read(f, t->strings + sym.st_name, name, sizeof(name) - 1);
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
+static void read_freeing(struct elf_file *f)
+{
+	__cleanup_free Elf64_Rela *some = malloc(AT_ONCE * sizeof(*some));
+	struct tables t = { 0 };
+	uint64_t left, at;
+	size_t n, i;
+
+	f->freeing_read = true;
+	read_dynamic(f, &t);
+	if (!some || t.jmprel_type != DT_RELA || f->ident.machine != EM_X86_64)
+		return;
+	left = t.jmprel_size / sizeof(*some);
+	if (left > MAX_ENTRIES)
+		left = MAX_ENTRIES;
+	for (at = t.jmprel; left; at += n * sizeof(*some), left -= n) {
+		size_t want = left < AT_ONCE ? (size_t)left : AT_ONCE;
+
+		n = elf_file__read(f, at, some, want * sizeof(*some)) / sizeof(*some);
+		for (i = 0; i < n; i++) {
+			uint64_t *more;
+
+			if (!is_freeing(f, &t, &some[i]))
+				continue;
+			more = reallocarray(f->freeing, f->n_freeing + 1, sizeof(*more));
+			if (!more)
+				return;
+			f->freeing = more;
+			f->freeing[f->n_freeing++] = some[i].r_offset;
+		}
+		if (n < want)
+			return;
+	}
+}
+
+bool elf_file__frees(struct elf_file *f, uint64_t vaddr)
+{
+	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	uint8_t b[12] = { 0 };
+	size_t at = 0, i;
+	uint64_t slot;
+	int32_t d;
+
+	if (f->ident.machine != EM_X86_64 || elf_file__read(f, vaddr, b, sizeof(b)) < sizeof(b))
+		return false;
+	/* "jmp *slot(%rip)", with what control-flow enforcement puts before it */
+	if (!memcmp(b, endbr64, sizeof(endbr64)))
+		at += sizeof(endbr64);
+	if (b[at] == 0xf2)
+		at++;
+	if (b[at] != 0xff || b[at + 1] != 0x25)
+		return false;
+	memcpy(&d, b + at + 2, sizeof(d));
+	slot = vaddr + at + 6 + (uint64_t)(int64_t)d;
+	if (!f->freeing_read)
+		read_freeing(f);
+	for (i = 0; i < f->n_freeing; i++)
+		if (f->freeing[i] == slot)
+			return true;
+	return false;
 }

@@ -76,6 +76,43 @@ static struct func_probe *func__new(struct func_plan *pl)
 	return fp;
 }
 
+static uint64_t early__cookie(const struct early_exit *e)
+{
+	switch (e->how) {
+	case EXIT_RETURN:
+		return 0;
+	case EXIT_TAIL:
+		return COOKIE_TAIL;
+	default:
+		return COOKIE_EARLY | (uint64_t)e->words << COOKIE_WORDS_AT |
+		       (e->from_fp ? COOKIE_FROM_FP : 0) |
+		       (e->how == EXIT_ALWAYS ? COOKIE_ALWAYS
+					      : (uint64_t)e->how << COOKIE_CONDITION_AT);
+	}
+}
+
+/* Where the function returns: as cheaply as can be, unless what it returns is wanted. */
+static int func__exits(struct func_plan *pl, const struct func_probe *fp,
+		       const struct func_sites *sites, uint64_t cookie)
+{
+	bool early = sites->n_early && !(fp->kind && fp->kind->return_set);
+	uint32_t n = early ? sites->n_early : sites->n_exits;
+	int err = 0;
+
+	for (uint32_t i = 0; i < n && !err; i++) {
+		uint64_t offset = early ? sites->early[i].offset : sites->exits[i], how;
+
+		how = early                 ? early__cookie(&sites->early[i])
+		      : sites->tail_exit[i] ? COOKIE_TAIL
+					    : 0;
+		/* A function of one instruction: its entry is its return, and one place takes one
+		 * probe. */
+		if (offset != sites->entry)
+			err = site_list__add(&pl->sites, offset, 0, cookie | how);
+	}
+	return err;
+}
+
 static int func__sites(struct func_plan *pl, struct func_probe *fp, const struct func_sites *sites)
 {
 	uint64_t func = pl->f->n_funcs, entry = func, ret = func | COOKIE_RETURN;
@@ -87,13 +124,8 @@ static int func__sites(struct func_plan *pl, struct func_probe *fp, const struct
 		ret |= (uint64_t)fp->kind->return_set << COOKIE_FETCH_AT;
 	}
 	err = site_list__add(&pl->sites, sites->entry, 0, entry);
-	if (!fp->kind || fp->kind->returns)
-		for (uint32_t i = 0; i < sites->n_exits && !err; i++)
-			/* A function of one instruction: its entry is its return, and one place
-			 * takes one probe. */
-			if (sites->exits[i] != sites->entry)
-				err = site_list__add(&pl->sites, sites->exits[i], 0,
-						     ret | (sites->tail_exit[i] ? COOKIE_TAIL : 0));
+	if (!err && (!fp->kind || fp->kind->returns))
+		err = func__exits(pl, fp, sites, ret);
 	fp->n_sites = pl->sites.n - had;
 	if (!err && !map64__put(pl->entries, sites->entry, 1))
 		err = -ENOMEM;

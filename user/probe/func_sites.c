@@ -11,17 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "user/probe/early_exits.h"
 #include "user/probe/elf_internal.h"
 #include "user/probe/unwind.h"
 
 #define MAX_CODE (4u << 20)
 #define NEAR 8u /* instructions between an epilogue and its jump */
 #define MAX_PENDING 256u
+#define MAX_FLOWS 4096u
+#define MAX_PARTS 4u /* of a function that lie elsewhere */
+#define MAX_PART (64u << 10)
+#define MAX_BACK 64u /* jumps back from these */
 
 struct disasm {
 	csh handle;
 	cs_insn *insn;
 	struct unwind *unwind; /* made when first needed */
+	struct flow flows[MAX_FLOWS + 1];
 };
 
 /* Where the present value of a register comes from; tells a pointer from a jump table. */
@@ -51,6 +57,14 @@ struct sweep {
 	bool dead; /* the instruction before never goes on to this one */
 	struct pending pending[MAX_PENDING];
 	size_t n_pending;
+	size_t n_flows;
+	struct {
+		uint64_t vaddr, size;
+	} parts[MAX_PARTS];
+	size_t n_parts;
+	uint32_t back[MAX_BACK];
+	size_t n_back;
+	bool opaque; /* there are ways from one place of the function to another that are not known */
 };
 
 enum { MARK_INSN = 1, MARK_TARGET = 2, MARK_EXIT = 4, MARK_LOCK = 8, MARK_PENDING = 16 };
@@ -82,6 +96,61 @@ static int add_exit(struct sweep *s, size_t at, bool tail)
 	o->tail_exit[o->n_exits++] = tail;
 	s->marks[at] |= MARK_EXIT;
 	return 0;
+}
+
+/* --- what follows what ------------------------------------------------------------------------- */
+
+static struct flow *add_flow(struct sweep *s, enum flow_kind kind, size_t at)
+{
+	struct flow *f = &s->d->flows[s->n_flows];
+
+	/* The last place takes what is too much. */
+	if (s->n_flows < MAX_FLOWS)
+		s->n_flows++;
+	else
+		s->opaque = true;
+	*f = (struct flow){ .kind = kind, .at = (uint32_t)at, .target = FLOW_NOWHERE };
+	return f;
+}
+
+/* A jump of x86 that the kernel emulates: by one byte or four, without a prefix. */
+static void add_jump_flow(struct sweep *s, size_t at, uint64_t target, bool conditional)
+{
+	struct flow *f = add_flow(s, conditional ? FLOW_CONDITIONAL : FLOW_JUMP, at);
+	const uint8_t *p = s->code + at;
+
+	if (target - s->fu->vaddr < s->size)
+		f->target = (uint32_t)(target - s->fu->vaddr);
+	else if (!conditional)
+		f->kind = FLOW_STOP;
+	if (conditional) {
+		bool far = p[0] == 0x0f;
+
+		f->emulated = far ? (p[1] & 0xf0) == 0x80 : (p[0] & 0xf0) == 0x70;
+		f->condition = p[far] & 0x0f;
+	} else {
+		f->emulated = p[0] == 0xe9 || p[0] == 0xeb;
+	}
+}
+
+/* The jump added last goes to a part of the function that lies elsewhere; that may come back. */
+static void add_part(struct sweep *s, uint64_t target)
+{
+	uint64_t start, size;
+	size_t i;
+
+	if (s->n_flows)
+		s->d->flows[s->n_flows - 1].away = true;
+	for (i = 0; i < s->n_parts; i++)
+		if (target - s->parts[i].vaddr < s->parts[i].size)
+			return;
+	if (s->n_parts == MAX_PARTS || !elf_file__fde_at(s->f, target, &start, &size) ||
+	    size > MAX_PART) {
+		s->opaque = true;
+		return;
+	}
+	s->parts[s->n_parts].vaddr = start;
+	s->parts[s->n_parts++].size = size;
 }
 
 /* --- what registers hold --------------------------------------------------------------------- */
@@ -154,16 +223,21 @@ static int direct_jump(struct sweep *s, size_t at, uint64_t target, bool conditi
 {
 	enum frame_state st;
 
+	add_jump_flow(s, at, target, conditional);
 	s->dead = !conditional;
 	if (target - s->fu->vaddr < s->size) {
 		branch_to(s, at, (size_t)(target - s->fu->vaddr));
 		return 0;
 	}
-	if (elf_file__in_cold_part(s->f, target))
+	if (elf_file__in_cold_part(s->f, target)) {
+		add_part(s, target);
 		return 0;
+	}
 	st = frame_at(s, at);
-	if (st == FRAME_IN_USE)
+	if (st == FRAME_IN_USE) {
+		add_part(s, target);
 		return 0;
+	}
 	if (conditional) {
 		s->out->unsure++;
 		return 0;
@@ -175,12 +249,14 @@ static int indirect_jump(struct sweep *s, size_t at, enum origin from)
 {
 	enum frame_state st = frame_at(s, at);
 
+	add_flow(s, FLOW_STOP, at);
 	s->dead = true;
-	if (st == FRAME_IN_USE)
-		return 0;
-	if (s->v.since_epilogue <= NEAR || (st == FRAME_AS_AT_ENTRY && from != ORIGIN_COMPUTED))
+	if (st != FRAME_IN_USE &&
+	    (s->v.since_epilogue <= NEAR || (st == FRAME_AS_AT_ENTRY && from != ORIGIN_COMPUTED)))
 		return add_exit(s, at, true);
-	s->out->unsure++;
+	s->opaque = true;
+	if (st != FRAME_IN_USE)
+		s->out->unsure++;
 	return 0;
 }
 
@@ -257,7 +333,8 @@ static int x86_jump(struct sweep *s, const cs_insn *in, size_t at)
 		return direct_jump(s, at, (uint64_t)op->imm, conditional);
 	/* "notrack" is what compilers put before the jump of a switch and nothing else. */
 	if (s->code[at] == 0x3e) {
-		s->dead = true;
+		add_flow(s, FLOW_STOP, at);
+		s->opaque = s->dead = true;
 		return 0;
 	}
 	if (op->type == X86_OP_MEM)
@@ -267,12 +344,24 @@ static int x86_jump(struct sweep *s, const cs_insn *in, size_t at)
 	return indirect_jump(s, at, reg < 0 ? ORIGIN_COMPUTED : s->v.origin[reg]);
 }
 
+static void x86_call(struct sweep *s, const cs_insn *in, size_t at)
+{
+	struct flow *f = add_flow(s, FLOW_OTHER_CALL, at);
+
+	if (s->code[at] != 0xe8 || in->detail->x86.operands[0].type != X86_OP_IMM)
+		return;
+	f->kind = FLOW_CALL;
+	f->emulated = true;
+	f->callee = (uint64_t)in->detail->x86.operands[0].imm;
+}
+
 static int x86_look(struct sweep *s, const cs_insn *in, size_t at)
 {
 	switch (in->id) {
 	case X86_INS_RET:
 	case X86_INS_RETF:
 	case X86_INS_RETFQ:
+		add_flow(s, FLOW_STOP, at);
 		s->dead = true;
 		return add_exit(s, at, false);
 	case X86_INS_IRET:
@@ -285,8 +374,18 @@ static int x86_look(struct sweep *s, const cs_insn *in, size_t at)
 	case X86_INS_UD2:
 	case X86_INS_HLT:
 	case X86_INS_INT3:
+		add_flow(s, FLOW_STOP, at);
 		s->dead = true;
 		return 0;
+	case X86_INS_CALL:
+		x86_call(s, in, at);
+		break;
+	case X86_INS_LOOP:
+	case X86_INS_LOOPE:
+	case X86_INS_LOOPNE:
+	case X86_INS_XBEGIN:
+		s->opaque = true;
+		break;
 	default:
 		break;
 	}
@@ -578,6 +677,86 @@ static int choose_entry(struct sweep *s)
 	return 0;
 }
 
+static bool is_refused(void *ctx, size_t at)
+{
+	return kernel_refuses(ctx, at);
+}
+
+/* One instruction of a part that lies elsewhere. False: no one knows where it goes. */
+static bool look_in_part(struct sweep *s, const cs_insn *in, uint64_t start, uint64_t size)
+{
+	const cs_x86_op *op = &in->detail->x86.operands[0];
+	uint64_t target;
+
+	if (in->id == X86_INS_LOOP || in->id == X86_INS_LOOPE || in->id == X86_INS_LOOPNE ||
+	    in->id == X86_INS_XBEGIN)
+		return false;
+	if (!cs_insn_group(s->d->handle, in, CS_GRP_JUMP))
+		return true;
+	if (in->detail->x86.op_count < 1 || op->type != X86_OP_IMM)
+		return false;
+	target = (uint64_t)op->imm;
+	if (target - start < size)
+		return true;
+	if (target - s->fu->vaddr >= s->size || s->n_back == MAX_BACK)
+		return false;
+	s->back[s->n_back++] = (uint32_t)(target - s->fu->vaddr);
+	return true;
+}
+
+static bool read_part(struct sweep *s, uint64_t start, uint64_t size)
+{
+	__cleanup_free uint8_t *code = malloc((size_t)size);
+	size_t at = 0, n;
+
+	if (!code || elf_file__read(s->f, start, code, (size_t)size) != size)
+		return false;
+	while (at < size) {
+		const uint8_t *p = code + at;
+		size_t left = (size_t)size - at;
+		uint64_t vaddr = start + at;
+
+		if (cs_disasm_iter(s->d->handle, &p, &left, &vaddr, s->d->insn)) {
+			if (!look_in_part(s, s->d->insn, start, size))
+				return false;
+			at += s->d->insn->size;
+		} else if ((n = x86_unknown_size(code + at, (size_t)size - at))) {
+			at += n;
+		} else {
+			return only_padding(code + at, (size_t)size - at);
+		}
+	}
+	return true;
+}
+
+static void find_early_exits(struct sweep *s)
+{
+	size_t i;
+
+	struct func_code c = { .f = s->f,
+			       .vaddr = s->fu->vaddr,
+			       .offset = s->fu->offset,
+			       .code = s->code,
+			       .begins = s->marks,
+			       .size = s->size,
+			       .flows = s->d->flows,
+			       .n_flows = s->n_flows,
+			       .back = s->back,
+			       .refused = is_refused,
+			       .ctx = s };
+
+	if (s->opaque || s->f->ident.machine != EM_X86_64)
+		return;
+	if (!s->d->unwind)
+		s->d->unwind = unwind__new(s->f);
+	c.unwind = s->d->unwind;
+	for (i = 0; i < s->n_parts; i++)
+		if (!read_part(s, s->parts[i].vaddr, s->parts[i].size))
+			return;
+	c.n_back = s->n_back;
+	early_exits__find(&c, s->out);
+}
+
 static int find_sites(struct sweep *s)
 {
 	int rc = sweep__run(s);
@@ -586,7 +765,11 @@ static int find_sites(struct sweep *s)
 		rc = check_targets(s);
 	if (!rc && !s->out->n_exits)
 		rc = REFUSE(s, "no way out of it was found");
-	return rc ? rc : choose_entry(s);
+	if (!rc)
+		rc = choose_entry(s);
+	if (!rc)
+		find_early_exits(s);
+	return rc;
 }
 
 /* --- entry point --------------------------------------------------------------------------------- */

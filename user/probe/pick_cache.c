@@ -14,7 +14,7 @@
 #include "user/probe/elf_internal.h"
 
 #define MAGIC                                                                                      \
-	"clika-picks 1\n" /* raise the number with any change below, or of what is searched for */
+	"clika-picks 2\n" /* raise the number with any change below, or of what is searched for */
 #define MAX_BYTES (64u << 20)
 #define MAX_CODE (1u << 20)              /* of one function; longer ones are hashed up to here */
 #define MAX_FILES 512                    /* in the folder; beyond that it starts anew */
@@ -150,6 +150,37 @@ static uint32_t names_of(const struct recipe_function *fn)
 	return fn->n_names ? fn->n_names : 1;
 }
 
+static bool get_early(struct cursor *in, struct func_sites *sites)
+{
+	sites->n_early = (uint32_t)cursor__varint(in);
+	if (in->bad || sites->n_early > FUNC_MAX_EXITS)
+		return false;
+	for (uint32_t i = 0; i < sites->n_early; i++) {
+		struct early_exit *e = &sites->early[i];
+		uint64_t word;
+
+		e->offset = cursor__varint(in);
+		word = cursor__varint(in);
+		e->from_fp = word & 1;
+		e->how = word >> 1 & 31;
+		e->words = (uint16_t)(word >> 6);
+		if (e->how > EXIT_TAIL || word >> 21)
+			return false;
+	}
+	return true;
+}
+
+static void put_early(struct buf *out, const struct func_sites *sites)
+{
+	buf__varint(out, sites->n_early);
+	for (uint32_t i = 0; i < sites->n_early; i++) {
+		const struct early_exit *e = &sites->early[i];
+
+		buf__varint(out, e->offset);
+		buf__varint(out, (uint64_t)e->words << 6 | (uint64_t)e->how << 1 | e->from_fp);
+	}
+}
+
 static bool get_pick(const struct pick_cache *c, struct cursor *in, struct cached_pick *p,
 		     struct func_sites *sites)
 {
@@ -182,6 +213,8 @@ static bool get_pick(const struct pick_cache *c, struct cursor *in, struct cache
 		sites->exits[i] = word >> 1;
 		sites->tail_exit[i] = word & 1;
 	}
+	if (!get_early(in, sites))
+		return false;
 	p->sites = sites;
 	return !in->bad && hash && code_hash(c->f, p->vaddr, p->size) == hash;
 }
@@ -196,6 +229,9 @@ static bool is_inside(const struct pick_cache *c, const struct cached_pick *p)
 		return false;
 	for (uint32_t i = 0; i < s->n_exits; i++)
 		if (s->exits[i] < begin || s->exits[i] - begin >= n)
+			return false;
+	for (uint32_t i = 0; i < s->n_early; i++)
+		if (s->early[i].offset < begin || s->early[i].offset - begin >= n)
 			return false;
 	return true;
 }
@@ -269,6 +305,7 @@ void pick_cache__add(struct pick_cache *c, const struct cached_pick *p)
 	buf__varint(&c->out, p->sites->n_exits);
 	for (uint32_t i = 0; i < p->sites->n_exits; i++)
 		buf__varint(&c->out, p->sites->exits[i] << 1 | p->sites->tail_exit[i]);
+	put_early(&c->out, p->sites);
 }
 
 /* True when the folder is there and nobody else can put files into it. */

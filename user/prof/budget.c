@@ -145,7 +145,8 @@ static void learn_costs(struct budget *b, const struct files *files, uint32_t fi
 			c->entry_ns = ns;
 			continue;
 		}
-		/* Which of its ways out a call takes is not known: their mean. */
+		/* Which of its ways out a call takes is not known: their mean. Jumps before a return that
+		 * are not taken are hits, too, but cheap ones that nobody counts. */
 		n[func - p->first_func]++;
 		c->return_ns += (ns - c->return_ns) / n[func - p->first_func];
 	}

@@ -77,7 +77,8 @@ enum hit_class hit__class(const struct elf_file *f, uint64_t offset)
 		return HIT_STEPPED;
 #if defined(__x86_64__)
 	if ((b[0] >= 0x50 && b[0] <= 0x57) || b[0] == 0x90 || b[0] == 0xe8 || b[0] == 0xe9 ||
-	    b[0] == 0xeb || (b[0] & 0xf0) == 0x70 || (b[0] == 0x41 && b[1] >= 0x50 && b[1] <= 0x57))
+	    b[0] == 0xeb || (b[0] & 0xf0) == 0x70 || (b[0] == 0x0f && (b[1] & 0xf0) == 0x80) ||
+	    (b[0] == 0x41 && b[1] >= 0x50 && b[1] <= 0x57))
 		return HIT_EMULATED;
 	if (b[0] == 0xc3 || b[0] == 0xc2 || (b[0] == 0xf3 && b[1] == 0xc3))
 		return HIT_RETURN;
