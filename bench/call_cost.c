@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A function with one way in and one way out, called by the thousand: what its probes cost. The same two
- * places can be given an empty program, by this very process: what the kernel takes for any probe.
+ * Functions with one way in and one way out, called by the thousand: what their probes cost. work ends at its
+ * return instruction, work_jump at the jump before it. The same places can be given an empty program, by this
+ * very process: what the kernel takes for any probe.
  *
- * Commands on standard input, one answer each: "run N" (ns a call), "pace RATE SECONDS", "empty on", "empty off".
+ * Commands on standard input, one answer each: "run N" and "jump N" (ns a call of work and of work_jump),
+ * "pace RATE SECONDS", "empty on", "empty off".
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -19,14 +21,23 @@
 #define UPROBE_MULTI 48
 
 void work(void);
-extern const char work_end[];
+void work_jump(void);
+extern const char work_end[], work_jump_end[];
 #if defined(__x86_64__)
 __asm__(".text\n.p2align 4\n.globl work\n.type work, @function\nwork:\n\tpush %rbp\n\tmov %rsp, "
 	"%rbp\n\tpop %rbp\n"
-	".globl work_end\nwork_end:\n\tret\n.size work, . - work\n");
+	".globl work_end\nwork_end:\n\tret\n.size work, . - work\n"
+	".p2align 4\n.globl work_jump\n.type work_jump, "
+	"@function\nwork_jump:\n\t.cfi_startproc\n\tpush %rbp\n"
+	"\t.cfi_def_cfa_offset 16\n\tmov %rsp, %rbp\n\ttest %rbp, %rbp\n"
+	".globl work_jump_end\nwork_jump_end:\n\tjne 1f\n\tud2\n"
+	"1:\tpop %rbp\n\t.cfi_def_cfa_offset 8\n\tret\n\t.cfi_endproc\n.size work_jump, . - "
+	"work_jump\n");
 #else
 __asm__(".text\n.p2align 4\n.globl work\n.type work, @function\nwork:\n\tnop\n\tnop\n"
-	".globl work_end\nwork_end:\n\tret\n.size work, . - work\n");
+	".globl work_end\nwork_end:\n\tret\n.size work, . - work\n"
+	".p2align 4\n.globl work_jump\n.type work_jump, @function\nwork_jump:\n\tnop\n\tnop\n"
+	".globl work_jump_end\nwork_jump_end:\n\tret\n.size work_jump, . - work_jump\n");
 #endif
 
 static int prog = -1, link_fd = -1;
@@ -62,13 +73,14 @@ static int empty_on(void)
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
 	LIBBPF_OPTS(bpf_prog_load_opts, o, .expected_attach_type = UPROBE_MULTI);
-	uint64_t offsets[2] = { file_offset((void *)work), file_offset(work_end) };
+	uint64_t offsets[4] = { file_offset((void *)work), file_offset(work_end),
+				file_offset((void *)work_jump), file_offset(work_jump_end) };
 	struct {
 		uint32_t prog_fd, target_fd, attach_type, flags;
 		uint64_t path, offsets, ref_ctr_offsets, cookies;
 		uint32_t cnt, multi_flags, pid, pad;
 		uint8_t rest[64];
-	} attr = { .attach_type = UPROBE_MULTI, .cnt = 2 };
+	} attr = { .attach_type = UPROBE_MULTI, .cnt = 4 };
 
 	prog = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "empty", "GPL", insns, 2, &o);
 	if (prog < 0)
@@ -86,6 +98,15 @@ static void empty_off(void)
 	close(prog);
 }
 
+static double cost(void (*fn)(void), unsigned long n)
+{
+	uint64_t t = now();
+
+	for (unsigned long i = 0; i < n; i++)
+		fn();
+	return (double)(now() - t) / (double)n;
+}
+
 int main(void)
 {
 	unsigned long n, rate, seconds;
@@ -95,11 +116,9 @@ int main(void)
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin)) {
 		if (sscanf(line, "run %lu", &n) == 1) {
-			uint64_t t = now();
-
-			for (unsigned long i = 0; i < n; i++)
-				work();
-			printf("%.2f\n", (double)(now() - t) / (double)n);
+			printf("%.2f\n", cost(work, n));
+		} else if (sscanf(line, "jump %lu", &n) == 1) {
+			printf("%.2f\n", cost(work_jump, n));
 		} else if (sscanf(line, "pace %lu %lu", &rate, &seconds) == 2) {
 			uint64_t t = now(), done = 0, end = t + seconds * 1000000000ull;
 

@@ -138,9 +138,8 @@ static __always_inline void call__fill(struct wire_call *c, struct task_struct *
 {
 	hdr__fill(&c->hdr, size, kind, flags | (cookie & COOKIE_TAIL ? WF_TAIL : 0), ts);
 	task__fill(&c->task, task, start);
+	c->task.aux = (__u32)cookie;
 	c->sp = sp;
-	c->func = (__u32)cookie;
-	c->pad = 0;
 }
 
 static __always_inline __u64 value__cut(__u64 v, __u8 bytes, __u8 is_signed)

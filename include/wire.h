@@ -152,14 +152,12 @@ struct wire_hit_full {
 };
 WIRE_ASSERT_SIZE(struct wire_hit_full, 152 + WIRE_HIT_TEXTS * WIRE_TEXT + 192);
 
-struct wire_call {
+struct wire_call { /* task.aux: number of the function */
 	struct wire_hdr hdr;
 	struct wire_task task;
 	__wu64 sp;
-	__wu32 func;
-	__wu32 pad;
 };
-WIRE_ASSERT_SIZE(struct wire_call, 64);
+WIRE_ASSERT_SIZE(struct wire_call, 56);
 
 /* What a call brings along: numbers, and texts or arrays that they stand for. */
 #define WIRE_FETCHES 8
@@ -175,7 +173,7 @@ struct wire_call_data {
 	__wu64 vals[WIRE_FETCHES]; /* of a text: its length in bytes */
 				   /* texts times WIRE_FETCH_BYTES bytes */
 };
-WIRE_ASSERT_SIZE(struct wire_call_data, 136);
+WIRE_ASSERT_SIZE(struct wire_call_data, 128);
 
 struct wire_process { /* W_FORK: task is the child's first thread, ptgid its parent */
 	struct wire_hdr hdr;

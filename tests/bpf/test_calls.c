@@ -135,7 +135,7 @@ static void reads_numbers_of_every_width(void **state)
 	hit(f, SP, with_set(1), words);
 	assert_int_equal(collect(f), 1);
 	assert_int_equal(f->rec[0].hdr.kind, W_CALL_DATA);
-	assert_int_equal(f->rec[0].call.func, FUNC);
+	assert_int_equal(f->rec[0].call.task.aux, FUNC);
 	assert_int_equal(f->rec[0].call.sp, SP);
 	assert_int_equal(f->rec[0].data.d.n, 6);
 	assert_int_equal(f->rec[0].data.d.faults, 0);
@@ -422,7 +422,7 @@ static void early_exits_tell_where_the_entrys_stack_pointer_was(void **state)
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(f->rec[i].hdr.kind, W_RETURN);
 		assert_int_equal(f->rec[i].call.sp, sp);
-		assert_int_equal(f->rec[i].call.func, FUNC);
+		assert_int_equal(f->rec[i].call.task.aux, FUNC);
 		assert_int_equal(f->rec[i].hdr.flags, 0);
 	}
 }

@@ -632,7 +632,7 @@ static void tells_calls_from_returns(void **state)
 	assert_int_equal(f->rec[2].hdr.kind, W_RETURN);
 	assert_int_equal(f->rec[2].hdr.flags, WF_TAIL);
 	assert_int_equal(f->rec[1].call.sp, f->rec[2].call.sp);
-	assert_int_equal(f->rec[2].call.func, 3);
+	assert_int_equal(f->rec[2].call.task.aux, 3);
 	assert_true(f->rec[2].hdr.ts >= f->rec[1].hdr.ts);
 	shut(f);
 }

@@ -79,17 +79,17 @@ static void add_functions(struct files *f)
 /* Calls of functions that are there, with numbers of values that a record can have half of the time. */
 static void tame_call(struct wire_call_data *w)
 {
-	w->call.func %= 5;
+	w->call.task.aux %= 5;
 	w->call.task.tid %= 4;
 	w->call.task.tgid %= 2;
 	w->call.task.start = w->call.task.tstart = 1;
 	w->call.sp %= 1 << 12;
-	if (w->call.pad & 1) {
+	if (w->pad[0] & 1) {
 		w->n %= WIRE_FETCHES + 1;
 		w->texts %= WIRE_FETCH_TEXTS + 1;
 	}
 	for (unsigned i = 0; i < WIRE_FETCHES; i++)
-		if (w->call.pad & (2u << i))
+		if (w->pad[0] & (2u << i))
 			w->vals[i] %= WIRE_FETCH_BYTES + 4;
 }
 

@@ -164,7 +164,7 @@ static struct record make(int func, bool ret, uint64_t sp, uint64_t ts, unsigned
 		.tgid = 0x3ffffff0, .tid = 0x3ffffff0, .start = 5, .tstart = 5
 	};
 	r.d.call.sp = sp;
-	r.d.call.func = func;
+	r.d.call.task.aux = func;
 	r.d.n = n;
 	r.d.vals[0] = a;
 	r.d.vals[1] = c;

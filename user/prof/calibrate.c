@@ -105,7 +105,7 @@ bool calibrate__is_own(const struct clika_recorder *r, const void *rec, size_t s
 	const struct wire_call *c = rec;
 
 	if ((h->kind == W_CALL || h->kind == W_RETURN) && size >= sizeof(*c))
-		return c->func >= OWN_FUNC;
+		return c->task.aux >= OWN_FUNC;
 	return h->kind == W_PROCESS && size >= sizeof(struct wire_process) &&
 	       ((const struct wire_process *)rec)->task.tgid == attacher__self(r->attacher);
 }

@@ -712,7 +712,7 @@ static int call__begin(struct decoder *d, struct person_thread *th, struct call_
 			     (const char *)(data + 1), data->texts, &v);
 	s->count.calls++;
 	if (!f->kind || f->kind->returns) {
-		ret = frame__push(d, th, w->func, sp, w->hdr.ts,
+		ret = frame__push(d, th, w->task.aux, sp, w->hdr.ts,
 				  f->kind && data && wants_entry_later(f->kind) ? data : NULL);
 		if (ret)
 			return ret;
@@ -769,7 +769,7 @@ static int call__end(struct decoder *d, struct person_thread *th, struct call_st
 	memset(v.ok, 0, sizeof(v.ok));
 	chain__unwind(th->calls, ts, frame_left_by_return, &sp);
 	frames__unwind(d, th, frame_left_by_return, sp);
-	known = frame__take(d, th, w->func, sp, &fr);
+	known = frame__take(d, th, w->task.aux, sp, &fr);
 	if (known)
 		frame__account(d, th, &fr, ts);
 	if (f->kind && known) {
@@ -799,8 +799,8 @@ static bool is_told_again(struct person_thread *th, const struct wire_call *w, b
 	struct last_call was = th->last_call;
 	bool parity = w->hdr.flags & WF_PARITY;
 
-	th->last_call = (struct last_call){ w->sp, w->func, is_return, parity };
-	return w->hdr.flags & WF_AGAIN && was.sp == w->sp && was.func == w->func &&
+	th->last_call = (struct last_call){ w->sp, w->task.aux, is_return, parity };
+	return w->hdr.flags & WF_AGAIN && was.sp == w->sp && was.func == w->task.aux &&
 	       was.is_return == is_return && was.parity != parity;
 }
 
@@ -808,7 +808,7 @@ int decoder__call(struct decoder *d, const void *rec, size_t size)
 {
 	const struct wire_call *w = rec;
 	const struct wire_call_data *data = NULL;
-	const struct func_probe *f = files__func(d->o.files, w->func);
+	const struct func_probe *f = files__func(d->o.files, w->task.aux);
 	bool is_return = w->hdr.kind == W_RETURN || w->hdr.kind == W_RETURN_DATA;
 	struct person_thread *th;
 	struct call_state *s;
@@ -821,7 +821,7 @@ int decoder__call(struct decoder *d, const void *rec, size_t size)
 		d->n.bad++;
 		return 0;
 	}
-	s = call_state__get(d, w->func, f);
+	s = call_state__get(d, w->task.aux, f);
 	th = people__thread(d->o.people, &w->task, NULL);
 	if (!th || !s)
 		return -ENOMEM;
