@@ -22,7 +22,7 @@ GOALS = {
     "recipes.loader_cores_at_50k": ("cores", 0.25, "<=", "loader's share of a core at 50,000 events/s"),
 }
 ROUNDS = int(os.environ.get("CLIKA_BENCH_ROUNDS", "5"))
-SECONDS = 3.0      # of one measurement of the server
+SECONDS = 1.5      # of one measurement of the server: many short ones, as machines' speed drifts
 SETTLE = 2.5       # until the budget has looked twice
 CALLS = 20_000
 # A batch as servers make them, and the shortest requests there are: a thousand operators in some 13 ms, which is
@@ -145,7 +145,7 @@ def server(bench, say):
     target = Server(bench, python)
     for _ in range(3):
         target.rate()
-    # Machines' speed drifts: what a recording keeps is measured against the moments just before and after.
+    # What a recording keeps is measured against the moments just before and after.
     rates, kept = {"plain": [target.rate()], "all": [], "budget": []}, {"all": [], "budget": []}
     attach, detach = [], []
 
@@ -154,8 +154,8 @@ def server(bench, say):
         rates["plain"].append(target.rate())
         kept[name].append(2 * rate / sum(rates["plain"][-2:]))
 
-    for i in range(ROUNDS):
-        say(f"bench: a PyTorch server, round {i + 1} of {ROUNDS}")
+    for i in range(2 * ROUNDS):
+        say(f"bench: a PyTorch server, round {i + 1} of {2 * ROUNDS}")
         recording = Recording(bench, target.pid, "--budget", "off")
         rate = target.rate()
         said = recording.stop()

@@ -255,6 +255,18 @@ static __always_inline __u32 task__nr(struct task_struct *task, int at)
 	return nr;
 }
 
+/* How far the task's clock is ahead: it may live in a time namespace. */
+static __always_inline __s64 task__clock_ahead(struct task_struct *task)
+{
+	struct time_namespace *ns;
+
+	if (!bpf_core_field_exists(struct time_namespace, offsets))
+		return 0;
+	ns = BPF_CORE_READ(task, nsproxy, time_ns);
+	return BPF_CORE_READ(ns, offsets.boottime.tv_sec) * 1000000000ll +
+	       BPF_CORE_READ(ns, offsets.boottime.tv_nsec);
+}
+
 /* What is known of @task's process at this moment. @self: it is the current one (its memory
  * can be read). No record space: the loader reads /proc or does without, the records stay. */
 static __always_inline bool process__tell(struct task_struct *task, __u8 kind, bool self)
@@ -281,6 +293,7 @@ static __always_inline bool process__tell(struct task_struct *task, __u8 kind, b
 	p->lpid = task__nr(leader, loader_level);
 	start = BPF_CORE_READ(task, mm, arg_start);
 	p->args_at = (__u32)start;
+	p->clock_ahead = task__clock_ahead(task);
 	p->cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp, kn, id);
 	bpf_probe_read_kernel(p->comm, sizeof(p->comm), &leader->comm);
 	p->args[0] = 0;

@@ -94,6 +94,7 @@ struct hit_taken {
 	__u64 start, ts;
 	__u32 site;
 	__u32 literal; /* displacement, 0 = none */
+	__u8 flags;
 	const struct wire_site *s;
 	const struct hit_regs *regs;
 };
@@ -123,7 +124,7 @@ static __always_inline struct wire_hit *hit__reserve(void *ring, const struct hi
 		return NULL;
 	task__fill(&h->task, t->task, t->start);
 	h->task.aux = t->literal;
-	hdr__fill(&h->hdr, size, W_HIT, 0, t->ts);
+	hdr__fill(&h->hdr, size, W_HIT, t->flags, t->ts);
 	h->site = t->site;
 	h->n_vals = t->s->n_specs < room ? t->s->n_specs : room;
 	h->n_texts = 0;
@@ -281,7 +282,7 @@ static __always_inline struct wire_hit *hit__record_roomy(void *ring, const stru
 		fault |= text__read(hit__text(h, WIRE_MAX_ARGS, 1), vals[s->str_at[1] & 15]);
 		h->n_texts = 2;
 	}
-	h->hdr.flags = fault ? WF_FAULT : 0;
+	h->hdr.flags |= fault ? WF_FAULT : 0;
 	return h;
 }
 
@@ -295,7 +296,7 @@ static __always_inline struct wire_hit *hit__record_full(void *ring, const struc
 		return NULL;
 	f = (struct wire_hit_full *)h;
 	hit__values(f->vals, t);
-	h->hdr.flags = hit__full(f, t->s, t->literal) ? WF_FAULT : 0;
+	h->hdr.flags |= hit__full(f, t->s, t->literal) ? WF_FAULT : 0;
 	return h;
 }
 
@@ -318,6 +319,7 @@ static __always_inline int hit__marker(const struct hit_regs *regs, __u64 cookie
 	/* The target's own time, if it tells it, spares us asking the clock; so does a literal reading
 	 * the target's memory. Either is a good part of a hit's cost. */
 	t.ts = hit__extra(&t, t.s->time_at);
+	t.flags = t.ts ? WF_OWN_TIME : 0;
 	if (!t.ts)
 		t.ts = bpf_ktime_get_boot_ns();
 	literal = hit__extra(&t, t.s->literal_at);

@@ -87,6 +87,7 @@ WIRE_ASSERT_SIZE(struct wire_hdr, 16);
 enum wire_flags {
 	WF_DRAINED = 1, /* batch: taken by a hook when its thread ended, not handed over */
 	WF_FAULT = 2,   /* some text could not be read */
+	WF_OWN_TIME = 64, /* hit: the time is the target's, by its own clock */
 	WF_LAST = 4,    /* exit: last thread of the process */
 	WF_TAIL = 8,    /* return: by a jump out of the function */
 	WF_PARITY = 16, /* call, return: of the link whose cookies have COOKIE_PARITY */
@@ -182,10 +183,11 @@ struct wire_process { /* W_FORK: task is the child's first thread, ptgid its par
 	__wu32 lpid;    /* pid in the loader's namespace, 0 = not visible there */
 	__wu32 args_at; /* low half of where argv lies: another place in nearly every image */
 	__wu64 cgroup;
+	__ws64 clock_ahead; /* ns: CLOCK_BOOTTIME in its time namespace, less the kernel's own */
 	char comm[16];
 	char args[256]; /* argv as in memory, NUL between */
 };
-WIRE_ASSERT_SIZE(struct wire_process, 352);
+WIRE_ASSERT_SIZE(struct wire_process, 360);
 
 struct wire_exit { /* also W_RENAME, where comm is the new name */
 	struct wire_hdr hdr;

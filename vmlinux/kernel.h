@@ -94,6 +94,23 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+struct timespec64 {
+	s64 tv_sec;
+	long tv_nsec;
+};
+
+struct timens_offsets {
+	struct timespec64 monotonic, boottime;
+};
+
+struct time_namespace {
+	struct timens_offsets offsets;
+};
+
+struct nsproxy {
+	struct time_namespace *time_ns;
+};
+
 struct task_struct {
 	unsigned int flags;
 	pid_t pid;
@@ -108,6 +125,7 @@ struct task_struct {
 	u64 self_exec_id;
 	struct mm_struct *mm;
 	struct css_set *cgroups;
+	struct nsproxy *nsproxy;
 	int exit_code;
 };
 

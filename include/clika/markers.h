@@ -1719,7 +1719,7 @@ CLIKA__FUNC void clika__name(uint32_t kind, uint64_t id, const char *text)
 	}
 }
 
-/* Hits come in the order of their times: a past span becomes an instant that tells its length. */
+/* What has begun cannot begin earlier than what was told before: a past span becomes an instant that tells its length. */
 CLIKA__FUNC void clika__span_complete(const char *literal, const char *name, uint64_t start,
 				      uint32_t nargs, const struct clika_arg *args)
 {
@@ -2113,8 +2113,8 @@ class clika_scope
 		    CLIKA__NO_ARGS)
 #else
 #define CLIKA__TAKE(kind, device, address, bytes, pool)                                            \
-	CLIKA__EMIT(kind, 3, "" pool, CLIKA__NO_TEXT, CLIKA__WORD(address), CLIKA__WORD(bytes),    \
-		    CLIKA__CAST(uint32_t, device), 0, CLIKA__NO_ARGS)
+	CLIKA__EMIT(kind, 3, "" pool "\0\0", CLIKA__NO_TEXT, CLIKA__WORD(address),                 \
+		    CLIKA__WORD(bytes), CLIKA__CAST(uint32_t, device), 0, CLIKA__NO_ARGS)
 #endif
 #define CLIKA__GIVE(kind, device, address)                                                         \
 	CLIKA__EMIT(kind, 2, CLIKA__LITERAL("", ""), CLIKA__NO_TEXT, CLIKA__WORD(address),         \

@@ -157,6 +157,21 @@ class NamespaceTest(lib.Case):
         target.result()
         self.assertSpans(recorder.stop().trace(), {"step": 14})
 
+    def test_a_process_in_another_time_namespace_is_recorded_at_the_kernels_time(self):
+        for program in ("spans_mt_batched", "spans_mt_simple"):
+            for ahead in (100_000, -5):
+                with self.subTest(program=program, ahead=ahead):
+                    holder = lib.Process(self, ["unshare", "--time", "--boottime", str(ahead), "--fork",
+                                                lib.fixture(program), "--threads", "2", "--spans", "500", "--stay"])
+                    pid = int(holder.expect(lambda l: l.startswith("ready "), "the program's pid").split()[1])
+                    recorder = self.record("--force", "--format", "chrome", "-p", pid)
+                    holder.send("go")
+                    holder.expect(lambda l: l.startswith("{"), "its answer")
+                    result = recorder.stop()
+                    self.assertNothingLost(result.info())
+                    self.assertEqual(len(result.trace().spans), 1000)
+                    self.assertLess(result.info().duration_ns, 30_000_000_000)
+
     def test_a_process_in_another_pid_namespace_keeps_its_host_pid(self):
         holder = lib.Process(self, ["unshare", "--pid", "--fork", "--mount-proc", lib.fixture("obeys")])
         ready = holder.expect(lambda l: l.startswith("ready "), "'ready'")

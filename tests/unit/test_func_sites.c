@@ -171,6 +171,17 @@ static const char code[] =
 	F("ee_jrcxz", PUSH "test %rdi, %rdi\\n" JE("1f") "\\nmov %rdi, %rcx\\njrcxz 1f\\nud2\\n1: " POP "ret")
 	F("ee_partly", PUSH "test %rdi, %rdi\\n" JE("1f") "\\ncall fs_other\\n" POP "ret\\n"
 		       ".cfi_def_cfa_offset 16\\n1: " POP "ret")
+	F("ee_over_lock", PUSH "test %rdi, %rdi\\n" JE("1f + 1") "\\n1: lock incq (%rsi)\\n" POP "ret")
+	/* the unwind table says nothing of what the code does, or something else */
+	F("ee_unsaid", "sub $64, %rsp\\ntest %rdi, %rdi\\n" JE("1f") "\\ncall fs_other\\n" JMP("2f")
+		       "\\n1: xor %eax, %eax\\n2: mov (%rsp), %rbx\\nadd $64, %rsp\\nret")
+	F("ee_realigned", "push %rbp\\nmov %rsp, %rbp\\ntest %rdi, %rdi\\n" JE("1f") "\\nud2\\n1: and $-32, %rsp\\n"
+			  "leave\\nret")
+	F("ee_lost_fp", "push %rbp\\nmov %rsp, %rbp\\ntest %rdi, %rdi\\n" JE("1f") "\\nud2\\n1: pop %rbp\\n"
+			"mov %rbp, %rsp\\npop %rbp\\nret")
+	F("ee_no_way", "test %rdi, %rdi\\n" JE("1f") "\\nret\\n1: mov $1, %eax\\nret\\nmov $2, %eax\\nret")
+	F("ee_break", PUSH "test %rdi, %rdi\\n" JE("1f") "\\nint3\\n1: " POP "ret")
+	F("ee_many", ".rept 9\\ncmp $1, %rdi\\n.byte 0x75,1\\nret\\n.endr\\nret")
 	F("ee_away", PUSH "test %rdi, %rdi\\n" JE("1f") "\\ntest %rsi, %rsi\\n" JNE("ee_away.cold")
 		     "\\ncall fs_other\\nud2\\n1: " POP "ret")
 	F("ee_away.cold", "call fs_other\\n ud2")
@@ -199,6 +210,13 @@ static const struct {
 	{ "ee_switch", "" },
 	{ "ee_jrcxz", "" },
 	{ "ee_partly", "+16:r +4:4 sp1" },
+	{ "ee_over_lock", "" },
+	{ "ee_unsaid", "+18:a sp8 +7:4 sp8" },
+	{ "ee_realigned", "" },
+	{ "ee_lost_fp", "" },
+	{ "ee_no_way", "+21:r +3:a sp0" },
+	{ "ee_break", "" },
+	{ "ee_many", "+62:r +63:r +4:4 sp0 +11:4 sp0 +18:4 sp0 +25:4 sp0 +32:4 sp0 +39:4 sp0 +46:4 sp0 +53:4 sp0" },
 	{ "ee_away", "+4:4 sp1" },
 	{ "ee_comes_back", "" },
 	{ "ee_loops_by_cold", "" },

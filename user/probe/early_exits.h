@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ways out of a function that cost less to probe than its return instructions. Shared by
+ * Ways out of a function that cost less to probe than its return instructions (x86-64). Shared by
  * func_sites.c and early_exits.c only.
  */
 #ifndef CLIKA_USER_PROBE_EARLY_EXITS_H
 #define CLIKA_USER_PROBE_EARLY_EXITS_H
 
-#include "user/probe/elf_file.h"
+#include <capstone/capstone.h>
 
-struct unwind;
+#include "user/probe/elf_file.h"
 
 /* Instructions after which another than the next one may run. */
 enum flow_kind {
@@ -23,24 +23,31 @@ enum flow_kind {
 
 struct flow {
 	enum flow_kind kind;
-	bool emulated;    /* the kernel takes its part over instead of stepping it */
-	bool away;        /* a jump to a part of the function that lies elsewhere */
-	uint8_t condition; /* FLOW_CONDITIONAL: low half of the opcode */
+	bool emulated;       /* the kernel takes its part over instead of stepping it */
+	bool away;           /* a jump to a part of the function that lies elsewhere */
+	uint8_t condition;   /* FLOW_CONDITIONAL: low half of the opcode */
 	uint32_t at, target; /* from the function's begin; FLOW_NOWHERE: out of it */
 	uint64_t callee;
 };
 
+#define FUNC_MAX_PARTS 4 /* of a function that lie elsewhere */
+
 struct func_code {
 	struct elf_file *f;
-	struct unwind *unwind; /* NULL = none */
 	uint64_t vaddr, offset;
 	const uint8_t *code;
 	const uint8_t *begins; /* bit 0 of each byte: an instruction begins here */
 	size_t size;
 	const struct flow *flows; /* in order of `at`, all that there are */
 	size_t n_flows;
-	const uint32_t *back; /* where parts that lie elsewhere jump to */
-	size_t n_back;
+	struct func_part {
+		uint64_t vaddr, size;
+	} parts[FUNC_MAX_PARTS];
+	size_t n_parts;
+	csh handle;
+	cs_insn *insn;
+	/* Bytes of an instruction that the disassembler does not know, and that never jumps; 0: of none. */
+	size_t (*unknown_size)(const uint8_t *p, size_t left);
 	bool (*refused)(void *ctx, size_t at); /* by the kernel */
 	void *ctx;
 };

@@ -14,6 +14,8 @@
 #define MAX_RELOCS (4u << 20)
 #define MAX_ENTRIES (16u << 20) /* of one table; files with holes hold any number of empty ones */
 #define AT_ONCE 4096u
+#define MAX_SLOTS (256u << 10) /* of the procedure linkage table */
+#define MAX_FREEING 16u        /* of them that lead to free() and the like */
 
 /* Older headers do not have them. */
 #define TAG_RELRSZ 35
@@ -372,8 +374,8 @@ static void read_freeing(struct elf_file *f)
 	if (!some || t.jmprel_type != DT_RELA || f->ident.machine != EM_X86_64)
 		return;
 	left = t.jmprel_size / sizeof(*some);
-	if (left > MAX_ENTRIES)
-		left = MAX_ENTRIES;
+	if (left > MAX_SLOTS)
+		left = MAX_SLOTS;
 	for (at = t.jmprel; left; at += n * sizeof(*some), left -= n) {
 		size_t want = left < AT_ONCE ? (size_t)left : AT_ONCE;
 
@@ -383,6 +385,8 @@ static void read_freeing(struct elf_file *f)
 
 			if (!is_freeing(f, &t, &some[i]))
 				continue;
+			if (f->n_freeing == MAX_FREEING)
+				return;
 			more = reallocarray(f->freeing, f->n_freeing + 1, sizeof(*more));
 			if (!more)
 				return;

@@ -19,9 +19,6 @@
 #define NEAR 8u /* instructions between an epilogue and its jump */
 #define MAX_PENDING 256u
 #define MAX_FLOWS 4096u
-#define MAX_PARTS 4u /* of a function that lie elsewhere */
-#define MAX_PART (64u << 10)
-#define MAX_BACK 64u /* jumps back from these */
 
 struct disasm {
 	csh handle;
@@ -58,12 +55,8 @@ struct sweep {
 	struct pending pending[MAX_PENDING];
 	size_t n_pending;
 	size_t n_flows;
-	struct {
-		uint64_t vaddr, size;
-	} parts[MAX_PARTS];
+	struct func_part parts[FUNC_MAX_PARTS];
 	size_t n_parts;
-	uint32_t back[MAX_BACK];
-	size_t n_back;
 	bool opaque; /* there are ways from one place of the function to another that are not known */
 };
 
@@ -144,8 +137,7 @@ static void add_part(struct sweep *s, uint64_t target)
 	for (i = 0; i < s->n_parts; i++)
 		if (target - s->parts[i].vaddr < s->parts[i].size)
 			return;
-	if (s->n_parts == MAX_PARTS || !elf_file__fde_at(s->f, target, &start, &size) ||
-	    size > MAX_PART) {
+	if (s->n_parts == FUNC_MAX_PARTS || !elf_file__fde_at(s->f, target, &start, &size)) {
 		s->opaque = true;
 		return;
 	}
@@ -373,8 +365,11 @@ static int x86_look(struct sweep *s, const cs_insn *in, size_t at)
 		return REFUSE(s, "no ordinary function (%s)", in->mnemonic);
 	case X86_INS_UD2:
 	case X86_INS_HLT:
-	case X86_INS_INT3:
 		add_flow(s, FLOW_STOP, at);
+		s->dead = true;
+		return 0;
+	case X86_INS_INT3: /* a handler of SIGTRAP may return to what follows */
+		add_flow(s, FLOW_OTHER_CALL, at);
 		s->dead = true;
 		return 0;
 	case X86_INS_CALL:
@@ -682,57 +677,19 @@ static bool is_refused(void *ctx, size_t at)
 	return kernel_refuses(ctx, at);
 }
 
-/* One instruction of a part that lies elsewhere. False: no one knows where it goes. */
-static bool look_in_part(struct sweep *s, const cs_insn *in, uint64_t start, uint64_t size)
+/* Jumps into an instruction, past its prefix, are ways that nobody follows here. */
+static bool jumps_into_instructions(const struct sweep *s)
 {
-	const cs_x86_op *op = &in->detail->x86.operands[0];
-	uint64_t target;
+	size_t i;
 
-	if (in->id == X86_INS_LOOP || in->id == X86_INS_LOOPE || in->id == X86_INS_LOOPNE ||
-	    in->id == X86_INS_XBEGIN)
-		return false;
-	if (!cs_insn_group(s->d->handle, in, CS_GRP_JUMP))
-		return true;
-	if (in->detail->x86.op_count < 1 || op->type != X86_OP_IMM)
-		return false;
-	target = (uint64_t)op->imm;
-	if (target - start < size)
-		return true;
-	if (target - s->fu->vaddr >= s->size || s->n_back == MAX_BACK)
-		return false;
-	s->back[s->n_back++] = (uint32_t)(target - s->fu->vaddr);
-	return true;
-}
-
-static bool read_part(struct sweep *s, uint64_t start, uint64_t size)
-{
-	__cleanup_free uint8_t *code = malloc((size_t)size);
-	size_t at = 0, n;
-
-	if (!code || elf_file__read(s->f, start, code, (size_t)size) != size)
-		return false;
-	while (at < size) {
-		const uint8_t *p = code + at;
-		size_t left = (size_t)size - at;
-		uint64_t vaddr = start + at;
-
-		if (cs_disasm_iter(s->d->handle, &p, &left, &vaddr, s->d->insn)) {
-			if (!look_in_part(s, s->d->insn, start, size))
-				return false;
-			at += s->d->insn->size;
-		} else if ((n = x86_unknown_size(code + at, (size_t)size - at))) {
-			at += n;
-		} else {
-			return only_padding(code + at, (size_t)size - at);
-		}
-	}
-	return true;
+	for (i = 0; i < s->size; i++)
+		if (s->marks[i] & MARK_TARGET && !(s->marks[i] & MARK_INSN))
+			return true;
+	return false;
 }
 
 static void find_early_exits(struct sweep *s)
 {
-	size_t i;
-
 	struct func_code c = { .f = s->f,
 			       .vaddr = s->fu->vaddr,
 			       .offset = s->fu->offset,
@@ -741,19 +698,16 @@ static void find_early_exits(struct sweep *s)
 			       .size = s->size,
 			       .flows = s->d->flows,
 			       .n_flows = s->n_flows,
-			       .back = s->back,
+			       .n_parts = s->n_parts,
+			       .handle = s->d->handle,
+			       .insn = s->d->insn,
+			       .unknown_size = x86_unknown_size,
 			       .refused = is_refused,
 			       .ctx = s };
 
-	if (s->opaque || s->f->ident.machine != EM_X86_64)
+	if (s->opaque || s->f->ident.machine != EM_X86_64 || jumps_into_instructions(s))
 		return;
-	if (!s->d->unwind)
-		s->d->unwind = unwind__new(s->f);
-	c.unwind = s->d->unwind;
-	for (i = 0; i < s->n_parts; i++)
-		if (!read_part(s, s->parts[i].vaddr, s->parts[i].size))
-			return;
-	c.n_back = s->n_back;
+	memcpy(c.parts, s->parts, sizeof(c.parts));
 	early_exits__find(&c, s->out);
 }
 

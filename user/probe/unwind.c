@@ -151,31 +151,6 @@ enum frame_state unwind__frame_at(struct unwind *u, uint64_t vaddr)
 	return st;
 }
 
-bool unwind__cfa_at(struct unwind *u, uint64_t vaddr, bool *from_fp, int64_t *above)
-{
-	bool x86 = u->machine == EM_X86_64, known = false;
-	Dwarf_Word sp = x86 ? 7 : 31, fp = x86 ? 6 : 29, reg, add;
-	Dwarf_Frame *frame = NULL;
-	Dwarf_Op *ops;
-	size_t n;
-
-	if (!u->cfi || dwarf_cfi_addrframe(u->cfi, vaddr, &frame) != 0)
-		return false;
-	if (dwarf_frame_cfa(frame, &ops, &n) == 0 && n == 1 &&
-	    ((ops[0].atom >= DW_OP_breg0 && ops[0].atom <= DW_OP_breg31) ||
-	     ops[0].atom == DW_OP_bregx)) {
-		bool by_number = ops[0].atom == DW_OP_bregx;
-
-		reg = by_number ? ops[0].number : (Dwarf_Word)ops[0].atom - DW_OP_breg0;
-		add = by_number ? ops[0].number2 : ops[0].number;
-		known = reg == sp || reg == fp;
-		*from_fp = reg == fp;
-		*above = (int64_t)add;
-	}
-	free(frame);
-	return known;
-}
-
 /* --- the index of functions ------------------------------------------------------------------------ */
 
 /* A row of the index: both relative to its header. Linkers write no other encoding. */

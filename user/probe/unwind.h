@@ -13,8 +13,5 @@ enum frame_state { FRAME_UNKNOWN, FRAME_AS_AT_ENTRY, FRAME_IN_USE };
 struct unwind *unwind__new(const struct elf_file *f);
 void unwind__free(struct unwind *u);
 enum frame_state unwind__frame_at(struct unwind *u, uint64_t vaddr);
-/* Where the caller's frame begins at that instruction: @above bytes above the stack pointer, or the
- * frame pointer (@from_fp). False: not known, or told in another way. */
-bool unwind__cfa_at(struct unwind *u, uint64_t vaddr, bool *from_fp, int64_t *above);
 
 #endif

@@ -298,11 +298,11 @@ int decoder__open(struct decoder *d, struct thread_buffer *b, unsigned depth, ui
 		  int32_t name)
 {
 	const struct name_ids *ids = names__literal(d->o.names, b->file, name);
-	struct event ev = {
-		.kind = EV_SPAN, .ts = start, .name = ids->name, .cat = ids->cat, .src = ids->src
-	};
+	struct event ev = { .kind = EV_SPAN, .name = ids->name, .cat = ids->cat, .src = ids->src };
 	int ret;
 
+	start -= (uint64_t)b->thread->process->clock_ahead;
+	ev.ts = start;
 	/* Anything may be written there: what cannot be the start of a span in this recording is not. */
 	if (start < d->o.not_before || start > clock__boottime_ns() || ids->hidden || !ids->name ||
 	    chain__begin_known(b->chain, depth, start))
@@ -402,7 +402,7 @@ int decoder__record(struct decoder *d, const void *rec, size_t size, uint64_t pa
 
 	if (!long_enough(h, size))
 		return 0;
-	if (h->ts > d->last_ts)
+	if (h->ts > d->last_ts && h->kind != W_HIT)
 		d->last_ts = h->ts;
 	switch (h->kind) {
 	case W_BATCH:

@@ -161,6 +161,7 @@ int marker__step(struct decoder *d, struct person_thread *th, uint32_t file, con
 	struct cursor c = cursor__over(p, size);
 	const struct marker_row *row;
 	uint8_t kind, flags;
+	int64_t ahead = th->process->clock_ahead;
 	uint64_t word = 0;
 	int32_t disp;
 
@@ -168,7 +169,7 @@ int marker__step(struct decoder *d, struct person_thread *th, uint32_t file, con
 	kind = cursor__u8(&c);
 	flags = cursor__u8(&c);
 	disp = (int32_t)cursor__u32le(&c);
-	s->ts = cursor__u64le(&c);
+	s->ts = cursor__u64le(&c) - (uint64_t)ahead;
 	if (kind >= ARRAY_SIZE(rows) || !rows[kind].kind)
 		return -EBADMSG;
 	row = &rows[kind];
@@ -210,6 +211,7 @@ int marker__step(struct decoder *d, struct person_thread *th, uint32_t file, con
 	switch (kind) {
 	case CLIKA_REC_SPAN:
 		/* A clock that ran backwards in the target would give 580 years. */
+		word -= (uint64_t)ahead;
 		s->ev.dur = word > s->ts ? word - s->ts : 0;
 		break;
 	case CLIKA_REC_BEGIN:

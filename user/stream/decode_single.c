@@ -33,8 +33,7 @@ static int hit__take(const struct decoder *d, struct hit *h, const struct hit_si
 	vals = r->room * sizeof(*h->vals);
 	h->rec = r;
 	h->size = size;
-	/* The target may have read its clock just before somebody looked. */
-	h->ts = r->hdr.ts < d->o.not_before ? d->o.not_before : r->hdr.ts;
+	h->ts = r->hdr.ts;
 	h->literal = r->task.aux ? names__simple_literal(d->o.names, site->file,
 							 site->literals_vaddr, (int32_t)r->task.aux)
 				 : NULL;
@@ -262,6 +261,20 @@ static int usdt_hit(struct decoder *d, struct person_thread *th, const struct hi
 	return marker__apply(d, th->hits, s);
 }
 
+/* Into the kernel's time. False: it is of before the recording. */
+static bool hit__own_time(struct decoder *d, const struct person_thread *th, struct hit *h)
+{
+	h->ts -= (uint64_t)th->process->clock_ahead;
+	/* The target may have read its clock just before somebody looked. */
+	if (h->ts + NSEC_PER_MSEC < d->o.not_before) {
+		d->n.older++;
+		return false;
+	}
+	if (h->ts < d->o.not_before)
+		h->ts = d->o.not_before;
+	return true;
+}
+
 int decoder__hit(struct decoder *d, const void *rec, size_t size)
 {
 	const struct hit_site *site = files__hit(d->o.files, ((const struct wire_hit *)rec)->site);
@@ -284,6 +297,10 @@ int decoder__hit(struct decoder *d, const void *rec, size_t size)
 	d->n.records++;
 	chain__counted(th->hits, 1);
 	th->process->recorded++;
+	if (h.rec->hdr.flags & WF_OWN_TIME && !hit__own_time(d, th, &h))
+		return 0;
+	if (h.ts > d->last_ts)
+		d->last_ts = h.ts;
 	ret = site->role == ROLE_MARKER ? marker_hit(d, th, &h, site) : usdt_hit(d, th, &h, site);
 	return ret == -E2BIG ? 0 : ret;
 }

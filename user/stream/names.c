@@ -89,7 +89,8 @@ static struct name_ids names__read(struct names *n, uint32_t file, bool simple, 
 		part[i] = text + at;
 		at += strlen(text + at) + 1;
 	}
-	if (!*part[0]) {
+	/* An empty name is one; no text at all is none. */
+	if (!len) {
 		snprintf(text, sizeof(text), "(no name at %+d)", disp);
 		part[0] = text;
 		part[1] = part[2] = "";
@@ -104,7 +105,8 @@ static struct name_ids names__read(struct names *n, uint32_t file, bool simple, 
 static const struct name_ids *names__at(struct names *n, uint32_t file, bool simple, uint64_t vaddr,
 					int32_t disp)
 {
-	uint64_t key = (uint64_t)simple << 63 | (uint64_t)file << 32 | (uint32_t)disp, *v;
+	uint64_t at = simple ? vaddr + (uint64_t)(int64_t)disp : (uint32_t)disp;
+	uint64_t key = (uint64_t)simple << 63 | (uint64_t)file << 44 | (at & 0xfffffffffff), *v;
 	size_t slot = (uint32_t)disp / 8 % ARRAY_SIZE(n->recent);
 
 	if (!disp)

@@ -167,6 +167,7 @@ static void process__from_wire(struct people *p, struct person_process *proc,
 			       const struct wire_process *wp)
 {
 	proc->lpid = wp->lpid;
+	proc->clock_ahead = wp->clock_ahead;
 	proc->args_at = wp->args_at;
 	proc->info.ppid = wp->ptgid;
 	proc->info.uid = wp->uid;
@@ -218,6 +219,9 @@ struct person_process *people__process(struct people *p, const struct wire_task 
 	struct person_process *proc = people__find_process(p, t), *first;
 
 	if (proc) {
+		/* This alone /proc does not know better. */
+		if (wp)
+			proc->clock_ahead = wp->clock_ahead;
 		if (wp && !proc->detailed)
 			process__from_wire(p, proc, wp);
 		return proc;

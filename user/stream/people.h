@@ -31,6 +31,7 @@ struct person_process {
 	uint32_t lpid;  /* in the loader's pid namespace: what /proc calls it; 0 = not visible */
 	uint32_t index; /* in the recording, UINT32_MAX = not written yet */
 	struct process_info info;
+	int64_t clock_ahead; /* see struct wire_process; of its own times it is taken off */
 	bool detailed;    /* /proc was asked */
 	uint32_t args_at; /* see struct wire_process; 0 = not told */
 	uint64_t ended;
