@@ -216,7 +216,8 @@ static const struct {
 	{ "ee_lost_fp", "" },
 	{ "ee_no_way", "+21:r +3:a sp0" },
 	{ "ee_break", "" },
-	{ "ee_many", "+62:r +63:r +4:4 sp0 +11:4 sp0 +18:4 sp0 +25:4 sp0 +32:4 sp0 +39:4 sp0 +46:4 sp0 +53:4 sp0" },
+	{ "ee_many", "+62:r +63:r +4:4 sp0 +11:4 sp0 +18:4 sp0 +25:4 sp0 +32:4 sp0 +39:4 sp0 +46:4 "
+		     "sp0 +53:4 sp0" },
 	{ "ee_away", "+4:4 sp1" },
 	{ "ee_comes_back", "" },
 	{ "ee_loops_by_cold", "" },

@@ -32,8 +32,8 @@ struct person_process {
 	uint32_t index; /* in the recording, UINT32_MAX = not written yet */
 	struct process_info info;
 	int64_t clock_ahead; /* see struct wire_process; of its own times it is taken off */
-	bool detailed;    /* /proc was asked */
-	uint32_t args_at; /* see struct wire_process; 0 = not told */
+	bool detailed;       /* /proc was asked */
+	uint32_t args_at;    /* see struct wire_process; 0 = not told */
 	uint64_t ended;
 	uint32_t alive_threads; /* entries below that have not ended */
 	struct person_thread *threads;
