@@ -5,6 +5,9 @@
 
 #include <stdlib.h>
 
+#define CLIKA_ABI_ONLY
+#include <clika/markers.h>
+
 #include "tests/common/decode_bench.c"
 #include "user/probe/files_internal.h"
 
@@ -93,6 +96,43 @@ static void tame_call(struct wire_call_data *w)
 			w->vals[i] %= WIRE_FETCH_BYTES + 4;
 }
 
+/* A marker of each kind, the second half with typed arguments; and somebody else's. */
+static void add_hits(struct files *f)
+{
+	enum { KINDS = CLIKA_REC_CAPTURE_END + 1, N = 2 * KINDS + 1 };
+
+	f->hits = calloc(N, sizeof(*f->hits));
+	for (unsigned i = 0; i < N; i++) {
+		struct hit_site *h = &f->hits[f->n_hits++];
+
+		h->role = i < 2 * KINDS ? ROLE_MARKER : ROLE_USDT;
+		h->rec_kind = i % KINDS < CLIKA_REC_BEGIN ? CLIKA_REC_BEGIN : (uint8_t)(i % KINDS);
+		h->with_args = i >= KINDS;
+		h->provider = strdup("somebody");
+		h->name = strdup("else");
+		h->n_args = WIRE_MAX_ARGS;
+		h->str_mask = 5;
+		h->literals_vaddr = 4096;
+	}
+}
+
+/* A record whose parts fit half of the time. */
+static void tame_hit(const struct files *f, struct wire_hit *w)
+{
+	static const uint8_t rooms[] = { 0, 2, 4, WIRE_MAX_ARGS };
+
+	w->site %= (uint32_t)f->n_hits;
+	w->task.tid %= 4;
+	w->task.tgid %= 2;
+	w->task.start = w->task.tstart = 1;
+	if (!(w->n_args & 1))
+		return;
+	w->room = rooms[w->room % 4];
+	w->n_vals %= (uint8_t)(w->room + 1);
+	w->n_texts %= 4;
+	w->n_args %= 9;
+}
+
 /* The input is a row of (kind, length, bytes); the header is made whole so that bodies are reached. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -106,6 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (decode_bench__open(&b, 1000, size & 1))
 		return 0;
 	add_functions(b.files);
+	add_hits(b.files);
 	while (size >= 4) {
 		uint8_t kind = data[0] % (W_KIND_COUNT + 1);
 		size_t len = (data[1] | data[2] << 8) % (sizeof(rec) - sizeof(rec.hdr));
@@ -123,6 +164,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (kind == W_CALL_DATA || kind == W_RETURN_DATA || kind == W_CALL ||
 		    kind == W_RETURN)
 			tame_call((struct wire_call_data *)(void *)rec.bytes);
+		if (kind == W_HIT)
+			tame_hit(b.files, (struct wire_hit *)(void *)rec.bytes);
 		decoder__record(b.d, &rec, sizeof(rec.hdr) + len, ++pass);
 		data += len;
 		size -= len;
