@@ -172,7 +172,7 @@ static void store(struct follow *w, const cs_insn *in)
 			v[i] = get_register(w, a->operands[i].reg);
 	if (!find_access(w, a, &m))
 		return;
-	for (i = 0; i < m.n; i++) {
+	for (i = 0; i < m.n && i < 2; i++) {
 		size = access_size(in, m.op[i]);
 		follow__store(w, value__plus(m.at, value__number((int64_t)i * size)), size, v[i]);
 	}

@@ -182,7 +182,7 @@ int pointer_table__find(const struct recipe_table *t, struct elf_file *f, uint64
 		*slots = calloc(*n, sizeof(**slots));
 		rc = *slots ? 1 : error__set(err, -ENOMEM, "%s: out of memory", f->name);
 	}
-	for (i = 0; rc == 1 && i < *n; i++)
+	for (i = 0; *slots && i < *n; i++)
 		if (is_code(f, r.all[first + i].to))
 			(*slots)[i] = r.all[first + i].to;
 	if (rc == 1)

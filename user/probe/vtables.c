@@ -439,6 +439,8 @@ static void read_slots(const struct vtables *x, const struct type *t, struct vta
 	const struct word *w = word_at(x, t->table - 8), *end = x->words + x->n_words;
 
 	v->n_slots = 0;
+	if (!w)
+		return;
 	for (w++; w < end && v->n_slots < VTABLE_MAX_SLOTS && is_slot(x, w); w++) {
 		if (!v->n_slots && w->at == t->table + 16) {
 			v->slots[0] = v->slots[1] = 0;

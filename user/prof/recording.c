@@ -227,7 +227,7 @@ int clika_recording__export_fds(struct clika_recording *r, const char *const *fo
 	size_t made = 0;
 	int code = jobs ? 0 : error__set(&err, -ENOMEM, "out of memory");
 
-	for (; !code && made < n; made++) {
+	for (; jobs && !code && made < n; made++) {
 		jobs[made].ops = exporter__find(formats[made]);
 		if (!jobs[made].ops)
 			code = error__set(&err, -EINVAL, "there is no format '%.40s'",

@@ -219,7 +219,7 @@ static bool value__take(struct call_values *v, unsigned i, const struct recipe_a
 		v->u[i] = val;
 		return !a->positive || (int64_t)val >= 1;
 	}
-	if (val > WIRE_FETCH_BYTES)
+	if (!text || val > WIRE_FETCH_BYTES)
 		return false;
 	if (a->type == RECIPE_ARRAY || a->type == RECIPE_COUNTED) {
 		v->text[i] = v->room[i];
@@ -383,7 +383,7 @@ static struct name_ids call__name(struct decoder *d, const struct call_state *s,
 {
 	const struct recipe_function *rule;
 
-	if (!s->dynamic)
+	if (!s->dynamic || !f->kind)
 		return (struct name_ids){ .name = s->name, .hidden = s->hidden };
 	rule = f->kind->rule;
 	for (unsigned i = 0; f->names && i < rule->n_names; i++)

@@ -109,7 +109,7 @@ static struct request_state *request__add(struct decoder *d, uint32_t process, u
 		t->r = more;
 		t->cap = cap;
 	}
-	if (!v && !map64__put(t->at, key, t->n))
+	if (!t->r || (!v && !map64__put(t->at, key, t->n)))
 		return NULL;
 	r = &t->r[v ? *v : t->n++];
 	*r = (struct request_state){ .process = process, .kind = kind, .id = id };
