@@ -14,7 +14,7 @@
 #define BUSY_PERCENT 95
 #define IDLE_PERCENT 50
 /* A probed call costs microseconds; below this its time is to a large part the probe's. */
-#define PROBE_COST_NS 10000
+#define PROBE_COST_NS 5000
 
 static int warn(struct stats *st, const char *code, const char *fmt, ...) CLIKA_PRINTF(3, 4);
 static int warn(struct stats *st, const char *code, const char *fmt, ...)
