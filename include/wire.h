@@ -87,11 +87,11 @@ WIRE_ASSERT_SIZE(struct wire_hdr, 16);
 enum wire_flags {
 	WF_DRAINED = 1,   /* batch: taken by a hook when its thread ended, not handed over */
 	WF_FAULT = 2,     /* some text could not be read */
-	WF_OWN_TIME = 64, /* hit: the time is the target's, by its own clock */
 	WF_LAST = 4,      /* exit: last thread of the process */
 	WF_TAIL = 8,      /* return: by a jump out of the function */
 	WF_PARITY = 16,   /* call, return: of the link whose cookies have COOKIE_PARITY */
 	WF_AGAIN = 32,    /* call, return: what is before it may be of the same hit */
+	WF_OWN_TIME = 64, /* hit: the time is the target's, by its own clock */
 };
 
 struct wire_task { /* pids as the initial namespace of the loader's kernel sees them */
